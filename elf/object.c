@@ -19,7 +19,6 @@
 
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/cleanup.h"
 
 /* Code of larger files is not probed, because 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
@@ -27,22 +26,6 @@
 static struct probe_error *object_bad(const struct object *object, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", object->path, what);
-}
-
-static bool object_add_segment(struct object *object, const GElf_Phdr *header)
-{
-	if (!ARRAY_ROOM(object->segments, object->segment_count))
-		return false;
-	object->segments[object->segment_count++] = (struct object_segment){
-		.address = header->p_vaddr,
-		.offset = header->p_offset,
-		.file_size = header->p_filesz,
-		.size = header->p_memsz,
-		.readable = header->p_flags & PF_R,
-		.writable = header->p_flags & PF_W,
-		.executable = header->p_flags & PF_X,
-	};
-	return true;
 }
 
 static struct probe_error *object_read_segments(struct object *object, const GElf_Ehdr *elf_header)
@@ -60,12 +43,23 @@ static struct probe_error *object_read_segments(struct object *object, const GEl
 			count = 0;
 			break;
 		}
-		if (header.p_type == PT_LOAD && !object_add_segment(object, &header))
-			return probe_error_no_memory();
 		if (header.p_type == PT_GNU_EH_FRAME) {
 			object->eh_frame_hdr = header.p_vaddr;
 			object->eh_frame_hdr_size = header.p_filesz;
 		}
+		if (header.p_type != PT_LOAD)
+			continue;
+		if (!ARRAY_ROOM(object->segments, object->segment_count))
+			return probe_error_no_memory();
+		object->segments[object->segment_count++] = (struct object_segment){
+			.address = header.p_vaddr,
+			.offset = header.p_offset,
+			.file_size = header.p_filesz,
+			.size = header.p_memsz,
+			.readable = header.p_flags & PF_R,
+			.writable = header.p_flags & PF_W,
+			.executable = header.p_flags & PF_X,
+		};
 	}
 	if (count)
 		return NULL;
@@ -144,13 +138,6 @@ struct probe_error *object_open(const char *path, struct object **ret)
 	return object_create(fd, true, path, ret);
 }
 
-static void object_unload(struct object *object)
-{
-	if (object->loaded)
-		munmap(object->loaded, (size_t)object->file_size);
-	object->loaded = NULL;
-}
-
 void object_close(struct object *object)
 {
 	if (!object)
@@ -159,7 +146,8 @@ void object_close(struct object *object)
 		object->symbols_free(object->symbols);
 	if (object->cfi)
 		object->cfi_free(object->cfi);
-	object_unload(object);
+	if (object->loaded)
+		munmap(object->loaded, (size_t)object->file_size);
 	elf_end(object->elf);
 	if (object->owns_fd)
 		close(object->fd);
@@ -294,25 +282,11 @@ static bool segments_fit(const struct object *object)
 	return true;
 }
 
-static struct probe_error *load_segments(const struct object *object, uint8_t *memory)
-{
-	for (size_t i = 0; i < object->segment_count; i++) {
-		struct object_range range = in_file(object, &object->segments[i]);
-		size_t size = (size_t)(range.end - range.start);
-
-		if (object_read_file(object, range.start, memory + range.start, size) != size)
-			return object_bad(object, "it was truncated while it was read");
-	}
-	return NULL;
-}
-
 struct probe_error *object_load(struct object *object, const uint8_t **ret, size_t *size_ret)
 {
-	struct probe_error *error = NULL;
+	uint8_t *memory = object->loaded;
 
-	if (!object->loaded) {
-		void *memory;
-
+	if (!memory) {
 		if (object->file_size > SIZE_MAX || !segments_fit(object))
 			return object_bad(object, "its segments are too large to be searched");
 		/* Segments are at their file offsets; gaps take no memory. */
@@ -320,14 +294,17 @@ struct probe_error *object_load(struct object *object, const uint8_t **ret, size
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory == MAP_FAILED)
 			return probe_error_system(errno, "%s", object->path);
-		object->loaded = memory;
-		error = load_segments(object, memory);
 	}
-	if (error) {
-		object_unload(object);
-		return error;
+	for (size_t i = 0; !object->loaded && i < object->segment_count; i++) {
+		struct object_range range = in_file(object, &object->segments[i]);
+		size_t size = (size_t)(range.end - range.start);
+
+		if (object_read_file(object, range.start, memory + range.start, size) == size)
+			continue;
+		munmap(memory, (size_t)object->file_size);
+		return object_bad(object, "it was truncated while it was read");
 	}
-	*ret = object->loaded;
+	*ret = object->loaded = memory;
 	*size_ret = (size_t)object->file_size;
 	return NULL;
 }
@@ -413,212 +390,4 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 			return true;
 	}
 	return false;
-}
-
-/* ---- Notes ------------------------------------------------------------------------ */
-
-/*
- * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
- * descriptor, padding.
- *
- * The gABI asks for padding to 8 bytes in 64-bit files, but in practice it is to 4, except in
- * sections aligned to 8 (.note.gnu.property). Like Binutils and elfutils we use the section's
- * alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`, whatever
- * section a linker script puts them into.
- */
-
-enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
-
-static bool note_ranges_add(struct note_ranges *list, const struct note_range *range)
-{
-	if (!ARRAY_ROOM(list->ranges, list->count))
-		return false;
-	list->ranges[list->count++] = *range;
-	return true;
-}
-
-static struct probe_error *note_ranges_no_memory(struct note_ranges *list)
-{
-	free(list->ranges);
-	*list = (struct note_ranges){0};
-	return probe_error_no_memory();
-}
-
-struct probe_error *note_ranges_of_sections(const struct object *object, struct note_ranges *ret)
-{
-	Elf_Scn *section = NULL;
-	size_t count = 0;
-
-	*ret = (struct note_ranges){0};
-	if (!object->section_table)
-		return NULL;
-	if (elf_getshdrnum(object->elf, &count) || !count)
-		goto unusable;
-	while ((section = elf_nextscn(object->elf, section))) {
-		GElf_Shdr header;
-
-		if (!gelf_getshdr(section, &header))
-			goto unusable;
-		if (header.sh_type != SHT_NOTE || !header.sh_size)
-			continue;
-		if (!note_ranges_add(ret, &(struct note_range){.offset = header.sh_offset,
-						  .size = header.sh_size,
-						  .align = header.sh_addralign,
-						  .compressed = header.sh_flags & SHF_COMPRESSED}))
-			return note_ranges_no_memory(ret);
-	}
-	return NULL;
-unusable:
-	free(ret->ranges);
-	*ret = (struct note_ranges){0};
-	if (!elf_errno() || object->section_table >= object->file_size)
-		return probe_error_new(PROBE_ERROR_FORMAT,
-			"%s: the file ends before its section headers (at offset 0x%" PRIx64
-			"): is it cut short?",
-			object->path, object->section_table);
-	return probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: the section headers at offset 0x%" PRIx64 " cannot be read: %s", object->path,
-		object->section_table, elf_errmsg(-1));
-}
-
-struct probe_error *note_ranges_of_segments(const struct object *object, struct note_ranges *ret)
-{
-	size_t count = 0;
-
-	*ret = (struct note_ranges){0};
-	elf_getphdrnum(object->elf, &count);
-	for (size_t i = 0; i < count; i++) {
-		GElf_Phdr header;
-
-		if (!gelf_getphdr(object->elf, (int)i, &header))
-			break;
-		if (header.p_type != PT_NOTE || !header.p_filesz)
-			continue;
-		if (!note_ranges_add(ret, &(struct note_range){.offset = header.p_offset,
-						  .size = header.p_filesz,
-						  .align = header.p_align}))
-			return note_ranges_no_memory(ret);
-	}
-	return NULL;
-}
-
-bool note_is_stapsdt(const struct note *note)
-{
-	/* A name's size includes its NUL in the gABI, but not for some writers. */
-	return note->type == NT_STAPSDT && (note->name_size == 8 || note->name_size == 7) &&
-	       !memcmp(note->name, "stapsdt", note->name_size);
-}
-
-static size_t align_up(size_t value, size_t align)
-{
-	return (value + align - 1) & ~(align - 1);
-}
-
-enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct note *ret)
-{
-	size_t align = section_align == 8 ? 8 : 4;
-	size_t start = bytes->at, left = bytes_left(bytes);
-	uint64_t name_size, desc_size, desc_at;
-
-	if (!left)
-		return NOTE_END;
-	if (left < NOTE_HEADER_BYTES) {
-		for (size_t i = 0; i < left; i++) {
-			if (bytes->data[start + i])
-				return NOTE_CUT;
-		}
-		return NOTE_END; /* padding */
-	}
-	name_size = bytes_unsigned(bytes, 4);
-	desc_size = bytes_unsigned(bytes, 4);
-	*ret = (struct note){.at = start,
-		.type = (uint32_t)bytes_unsigned(bytes, 4),
-		.name = (const char *)bytes->data + bytes->at,
-		.name_size = (size_t)name_size};
-	bytes->at = start;
-	/* The sums below stay under 2^34: fields have 32 bits. */
-	if (NOTE_HEADER_BYTES + name_size > left)
-		return NOTE_TOO_LARGE;
-	if (note_is_stapsdt(ret))
-		align = 4;
-	desc_at = align_up(NOTE_HEADER_BYTES + (size_t)name_size, align);
-	if (desc_at + desc_size > left && desc_size)
-		return NOTE_TOO_LARGE;
-	/* The last note may have no padding. */
-	desc_at = desc_at > left ? left : desc_at;
-	ret->desc = bytes->data + start + desc_at;
-	ret->desc_size = (size_t)desc_size;
-	desc_at = align_up((size_t)(desc_at + desc_size), align);
-	bytes->at = start + (size_t)(desc_at > left ? left : desc_at);
-	return NOTE_OK;
-}
-
-/* ---- The build id: a note of type 3 and name "GNU" ------------------------ */
-
-/* Bounds for untrusted files. A build id is usually a SHA-1; --build-id=0x... may be longer. */
-enum {
-	BUILD_ID_BYTES_MAX = 256,
-	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes to read from one segment */
-};
-
-static char *hexadecimal(const uint8_t *bytes, size_t count)
-{
-	char *text = malloc(count * 2 + 1);
-
-	if (!text)
-		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-		text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
-	text[2 * count] = '\0';
-	return text;
-}
-
-static char *build_id_in(const struct object *object, const struct note_range *range)
-{
-	size_t size = range->size < BUILD_ID_NOTES_MAX ? (size_t)range->size : BUILD_ID_NOTES_MAX;
-	AUTO_FREE uint8_t *data = malloc(size);
-	struct bytes bytes;
-	struct note note;
-
-	if (!data || range->compressed)
-		return NULL;
-	bytes = object_bytes(object, data, object_read_file(object, range->offset, data, size), 0);
-	while (note_next(&bytes, range->align, &note) == NOTE_OK) {
-		if (note.type == NT_GNU_BUILD_ID && note.name_size == 4 &&
-			!memcmp(note.name, "GNU", 4) && note.desc_size &&
-			note.desc_size <= BUILD_ID_BYTES_MAX)
-			return hexadecimal(note.desc, note.desc_size);
-	}
-	return NULL;
-}
-
-/* Returns the build id in these notes, or NULL. Frees the ranges. */
-static char *build_id_among(const struct object *object, struct note_ranges *list)
-{
-	char *found = NULL;
-
-	for (size_t i = 0; i < list->count && !found; i++)
-		found = build_id_in(object, &list->ranges[i]);
-	free(list->ranges);
-	return found;
-}
-
-const char *object_build_id(struct object *object)
-{
-	struct note_ranges list = {0};
-
-	if (object->build_id)
-		return object->build_id;
-	/* Relocatable objects (ET_REL) have no segments. */
-	probe_error_free(note_ranges_of_segments(object, &list));
-	object->build_id = build_id_among(object, &list);
-	if (!object->build_id) {
-		probe_error_free(note_ranges_of_sections(object, &list));
-		object->build_id = build_id_among(object, &list);
-	}
-	if (!object->build_id)
-		object->build_id = calloc(1, 1);
-	return object->build_id ? object->build_id : "";
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads static probes from ELF files.
+ * Reads notes from ELF files: static probes, and the build id.
  *
  * Each site of a probe has a note with name "stapsdt" and type 3, usually in .note.stapsdt, which
  * no segment maps. The note's descriptor holds three addresses of the file's class and three
@@ -28,6 +28,236 @@
 #include "elf/internal.h"
 #include "elf/sdt.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+
+/* ==== Notes =================================================================================== */
+
+/*
+ * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
+ * descriptor, padding.
+ *
+ * The gABI asks for padding to 8 bytes in 64-bit files, but in practice it is to 4, except in
+ * sections aligned to 8 (.note.gnu.property). Like Binutils and elfutils we use the section's
+ * alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`, whatever
+ * section a linker script puts them into.
+ */
+
+struct note_range {
+	uint64_t offset, size; /* as the header states them; not checked against the file */
+	uint64_t align;	       /* alignment of the section or segment */
+	bool compressed;
+};
+
+struct note_ranges {
+	struct note_range *ranges; /* the caller frees them */
+	size_t count;
+};
+
+struct note {
+	size_t at; /* offset of the note's header in the cursor's data */
+	uint32_t type;
+	const char *name;
+	size_t name_size;
+	const uint8_t *desc;
+	size_t desc_size;
+};
+
+enum note_status {
+	NOTE_OK,
+	NOTE_END,
+	NOTE_CUT,      /* fewer bytes than a header are left */
+	NOTE_TOO_LARGE /* the note's sizes reach past the end of the data */
+};
+
+enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
+
+/* Adds a range. If memory is short, frees the list, and returns the error. */
+static struct probe_error *note_ranges_add(struct note_ranges *list, struct note_range range)
+{
+	if (ARRAY_ROOM(list->ranges, list->count)) {
+		list->ranges[list->count++] = range;
+		return NULL;
+	}
+	free(list->ranges);
+	*list = (struct note_ranges){0};
+	return probe_error_no_memory();
+}
+
+/* Finds every SHT_NOTE section. */
+static struct probe_error *note_ranges_of_sections(
+	const struct object *object, struct note_ranges *ret)
+{
+	struct probe_error *error;
+	Elf_Scn *section = NULL;
+	size_t count = 0;
+
+	*ret = (struct note_ranges){0};
+	if (!object->section_table)
+		return NULL;
+	if (elf_getshdrnum(object->elf, &count) || !count)
+		goto unusable;
+	while ((section = elf_nextscn(object->elf, section))) {
+		GElf_Shdr header;
+
+		if (!gelf_getshdr(section, &header))
+			goto unusable;
+		if (header.sh_type != SHT_NOTE || !header.sh_size)
+			continue;
+		error = note_ranges_add(
+			ret, (struct note_range){.offset = header.sh_offset,
+				     .size = header.sh_size,
+				     .align = header.sh_addralign,
+				     .compressed = header.sh_flags & SHF_COMPRESSED});
+		if (error)
+			return error;
+	}
+	return NULL;
+unusable:
+	free(ret->ranges);
+	*ret = (struct note_ranges){0};
+	if (!elf_errno() || object->section_table >= object->file_size)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: the file ends before its section headers (at offset 0x%" PRIx64
+			"): is it cut short?",
+			object->path, object->section_table);
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"%s: the section headers at offset 0x%" PRIx64 " cannot be read: %s", object->path,
+		object->section_table, elf_errmsg(-1));
+}
+
+/* Finds every PT_NOTE segment. */
+static struct probe_error *note_ranges_of_segments(
+	const struct object *object, struct note_ranges *ret)
+{
+	struct probe_error *error;
+	size_t count = 0;
+
+	*ret = (struct note_ranges){0};
+	elf_getphdrnum(object->elf, &count);
+	for (size_t i = 0; i < count; i++) {
+		GElf_Phdr header;
+
+		if (!gelf_getphdr(object->elf, (int)i, &header))
+			break;
+		if (header.p_type != PT_NOTE || !header.p_filesz)
+			continue;
+		error = note_ranges_add(ret, (struct note_range){.offset = header.p_offset,
+						     .size = header.p_filesz,
+						     .align = header.p_align});
+		if (error)
+			return error;
+	}
+	return NULL;
+}
+
+/* Returns true if a note describes a static probe. */
+static bool note_is_stapsdt(const struct note *note)
+{
+	/* A name's size includes its NUL in the gABI, but not for some writers. */
+	return note->type == NT_STAPSDT && (note->name_size == 8 || note->name_size == 7) &&
+	       !memcmp(note->name, "stapsdt", note->name_size);
+}
+
+static size_t align_up(size_t value, size_t align)
+{
+	return (value + align - 1) & ~(align - 1);
+}
+
+/*
+ * Reads a note and advances the cursor, unless it fails. If the alignment of the section is 8,
+ * notes are padded to 8 bytes, else to 4.
+ */
+static enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct note *ret)
+{
+	size_t align = section_align == 8 ? 8 : 4;
+	size_t start = bytes->at, left = bytes_left(bytes);
+	uint64_t name_size, desc_size, desc_at;
+
+	if (!left)
+		return NOTE_END;
+	if (left < NOTE_HEADER_BYTES) {
+		for (size_t i = 0; i < left; i++) {
+			if (bytes->data[start + i])
+				return NOTE_CUT;
+		}
+		return NOTE_END; /* padding */
+	}
+	name_size = bytes_unsigned(bytes, 4);
+	desc_size = bytes_unsigned(bytes, 4);
+	*ret = (struct note){.at = start,
+		.type = (uint32_t)bytes_unsigned(bytes, 4),
+		.name = (const char *)bytes->data + bytes->at,
+		.name_size = (size_t)name_size};
+	bytes->at = start;
+	/* The sums below stay under 2^34: fields have 32 bits. */
+	if (NOTE_HEADER_BYTES + name_size > left)
+		return NOTE_TOO_LARGE;
+	if (note_is_stapsdt(ret))
+		align = 4;
+	desc_at = align_up(NOTE_HEADER_BYTES + (size_t)name_size, align);
+	if (desc_at + desc_size > left && desc_size)
+		return NOTE_TOO_LARGE;
+	/* The last note may have no padding. */
+	desc_at = desc_at > left ? left : desc_at;
+	ret->desc = bytes->data + start + desc_at;
+	ret->desc_size = (size_t)desc_size;
+	desc_at = align_up((size_t)(desc_at + desc_size), align);
+	bytes->at = start + (size_t)(desc_at > left ? left : desc_at);
+	return NOTE_OK;
+}
+
+/* ---- The build id: a note of type 3 and name "GNU" ------------------------ */
+
+/* Bounds for untrusted files. A build id is usually a SHA-1; --build-id=0x... may be longer. */
+enum {
+	BUILD_ID_BYTES_MAX = 256,
+	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes to read from one segment */
+};
+
+static char *build_id_in(const struct object *object, const struct note_range *range)
+{
+	size_t size = range->size < BUILD_ID_NOTES_MAX ? (size_t)range->size : BUILD_ID_NOTES_MAX;
+	AUTO_FREE uint8_t *data = malloc(size);
+	struct bytes bytes;
+	struct note note;
+	char *text;
+
+	if (!data || range->compressed)
+		return NULL;
+	bytes = object_bytes(object, data, object_read_file(object, range->offset, data, size), 0);
+	while (note_next(&bytes, range->align, &note) == NOTE_OK) {
+		if (note.type != NT_GNU_BUILD_ID || note.name_size != 4 ||
+			memcmp(note.name, "GNU", 4) || !note.desc_size ||
+			note.desc_size > BUILD_ID_BYTES_MAX)
+			continue;
+		text = calloc(note.desc_size, 2 + 1);
+		for (size_t i = 0; text && i < note.desc_size; i++) {
+			text[2 * i] = "0123456789abcdef"[note.desc[i] >> 4];
+			text[2 * i + 1] = "0123456789abcdef"[note.desc[i] & 15];
+		}
+		return text;
+	}
+	return NULL;
+}
+
+const char *object_build_id(struct object *object)
+{
+	/* Relocatable objects (ET_REL) have no segments. */
+	for (int sections = 0; sections < 2 && !object->build_id; sections++) {
+		struct note_ranges list = {0};
+
+		probe_error_free(sections ? note_ranges_of_sections(object, &list)
+					  : note_ranges_of_segments(object, &list));
+		for (size_t i = 0; i < list.count && !object->build_id; i++)
+			object->build_id = build_id_in(object, &list.ranges[i]);
+		free(list.ranges);
+	}
+	if (!object->build_id)
+		object->build_id = calloc(1, 1);
+	return object->build_id ? object->build_id : "";
+}
+
+/* ==== Static probes =========================================================================== */
 
 /* Maximum gap between two note ranges that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
@@ -47,17 +277,6 @@ static void reader_defect(struct reader *reader, uint64_t offset, const char *wh
 		return;
 	}
 	notes->defects[notes->defect_count++] = (struct sdt_defect){offset, what};
-}
-
-static void reader_note(struct reader *reader, const struct sdt_note *note)
-{
-	struct sdt_notes *notes = reader->notes;
-
-	if (!ARRAY_ROOM(notes->notes, notes->count)) {
-		reader->no_memory = true;
-		return;
-	}
-	notes->notes[notes->count++] = *note;
 }
 
 enum sdt_kind sdt_kind_of(const char *provider)
@@ -139,8 +358,10 @@ static void read_probe(
 	const char *what = parse_desc(&desc, &probe);
 	size_t next = find_probe(bytes, desc_at + (what ? 0 : desc.at), end);
 
-	if (!what)
-		reader_note(reader, &probe);
+	if (!what && ARRAY_ROOM(reader->notes->notes, reader->notes->count))
+		reader->notes->notes[reader->notes->count++] = probe;
+	else if (!what)
+		reader->no_memory = true;
 	if (next < end) {
 		if (!what)
 			what = "the note overlaps the next one";
