@@ -642,22 +642,6 @@ enum seccomp_own {
 /* The number of the ioctl(2) on a pagemap that tells which pages a process has, since Linux 6.7. */
 #define SECCOMP_PAGEMAP_SCAN UINT64_C(0xc0606610)
 
-/* Placeholders for arguments that are known only when the call is made. */
-#define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */
-#define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
-
-/* A call, with the arguments that filters examine. */
-struct seccomp_call {
-	const char *name;
-	unsigned int kinds;
-	int number;
-	uint64_t args[6];
-	long wanted; /* the error that is expected (-errno); 0 if the call should succeed */
-};
-
-extern const struct seccomp_call seccomp_calls[];
-extern const size_t seccomp_call_count;
-
 struct seccomp_thread {
 	pid_t tid;
 	long filters;	      /* number of filters; -1 if unknown (Linux before 5.9) */

@@ -42,6 +42,80 @@
 #include "libprobe/base/worker.h"
 #include "libprobe/process/process.h"
 
+/* ==== The calls that we need =============================================================== */
+
+/* Placeholders for arguments that are known only when the call is made. */
+#define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */
+#define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
+
+/* A call, with the arguments that filters examine. */
+struct seccomp_call {
+	const char *name;
+	unsigned int kinds;
+	int number;
+	uint64_t args[6];
+	long wanted; /* the error that is expected (-errno); 0 if the call should succeed */
+};
+
+/* The calls, in an order in which they can be made one after another. */
+static const struct seccomp_call seccomp_calls[] = {
+	/* clang-format off */
+	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, SECCOMP_FILE}, 0},
+	{"munmap", SECCOMP_MAP | SECCOMP_UNMAP, SYS_munmap, {SECCOMP_ADDRESS, 8192}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+			SECCOMP_FILE}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, UINT64_MAX}, 0},
+	{"madvise", SECCOMP_MAP, SYS_madvise, {SECCOMP_ADDRESS, 4096, MADV_WIPEONFORK}, 0},
+	{"close", SECCOMP_MAP | SECCOMP_UNMAP, SYS_close, {SECCOMP_FILE}, 0},
+	{"rt_sigreturn", SECCOMP_MAP | SECCOMP_UNMAP, SYS_rt_sigreturn, {0}, 0},
+	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask,
+		{UINT32_MAX, SECCOMP_ADDRESS, 0, 8}, -EINVAL},
+	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask, {UINT32_MAX, 8, 0, 8}, -EFAULT},
+	{"gettid", SECCOMP_ASK, SYS_gettid, {0}, 0},
+	{"getpid", SECCOMP_ASK, SYS_getpid, {0}, 0},
+	{"mincore", SECCOMP_STACK, SYS_mincore, {8, 1, SECCOMP_ADDRESS}, -EINVAL},
+	{"futex", SECCOMP_WAIT, SYS_futex, {SECCOMP_ADDRESS, 1 /* FUTEX_WAKE */, INT32_MAX}, 0},
+	{"futex", SECCOMP_WAIT, SYS_futex,
+		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
+	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
+	{"prctl", SECCOMP_NAME, SYS_prctl, {PR_GET_NAME, SECCOMP_ADDRESS}, 0},
+	{"getcpu", SECCOMP_CPU, SYS_getcpu, {SECCOMP_ADDRESS, 0, 0}, 0},
+	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
+	/* Our own calls. No process has pid 0, and nothing is mapped at address 8. */
+	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
+	{"process_vm_readv", SECCOMP_OWN_MEMORY, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
+	{"process_vm_writev", SECCOMP_OWN_MEMORY, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
+	{"kcmp", SECCOMP_OWN_KCMP, SYS_kcmp, {0, 0, KCMP_VM}, -ESRCH},
+	{"sched_getattr", SECCOMP_OWN_URGENT, SYS_sched_getattr, {0, 8, 48}, -EFAULT},
+	{"sched_setattr", SECCOMP_OWN_URGENT, SYS_sched_setattr, {0, 8}, -EFAULT},
+	{"sched_getaffinity", SECCOMP_OWN_MOVE, SYS_sched_getaffinity,
+		{0, sizeof(cpu_set_t), 8}, -EFAULT},
+	{"sched_setaffinity", SECCOMP_OWN_MOVE, SYS_sched_setaffinity,
+		{0, sizeof(cpu_set_t), 8}, -EFAULT},
+	{"sched_yield", SECCOMP_OWN_MOVE, SYS_sched_yield, {0}, 0},
+	{"madvise", SECCOMP_OWN_REMOVE, SYS_madvise, {0, 0, MADV_REMOVE}, 0},
+	{"pidfd_open", SECCOMP_OWN_TAKE, SYS_pidfd_open, {0}, -EINVAL},
+	{"pidfd_getfd", SECCOMP_OWN_TAKE, SYS_pidfd_getfd, {UINT32_MAX}, -EBADF},
+	{"timer_create", SECCOMP_OWN_ALARM, SYS_timer_create, {CLOCK_MONOTONIC}, -EFAULT},
+	{"timer_settime", SECCOMP_OWN_ALARM, SYS_timer_settime, {0}, -EINVAL},
+	{"timer_delete", SECCOMP_OWN_ALARM, SYS_timer_delete, {UINT32_MAX}, -EINVAL},
+	{"statx", SECCOMP_OWN_DIRECT, SYS_statx,
+		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH, STATX_INO, SECCOMP_ADDRESS}, -EBADF},
+	{"statx", SECCOMP_OWN_CACHED, SYS_statx,
+		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
+			SECCOMP_ADDRESS}, -EBADF},
+	{"openat2", SECCOMP_OWN_CACHED, SYS_openat2, {UINT32_MAX, SECCOMP_ADDRESS}, -EINVAL},
+	{"ioctl", SECCOMP_OWN_PAGES, SYS_ioctl,
+		{UINT32_MAX, SECCOMP_PAGEMAP_SCAN, SECCOMP_ADDRESS}, -EBADF},
+	/* clang-format on */
+};
+enum { CALL_COUNT = sizeof(seccomp_calls) / sizeof(*seccomp_calls) };
+
 /* ==== Seccomp own ============================================================================= */
 
 /*
@@ -237,7 +311,7 @@ static void try_calls(unsigned int kind, int spare_file, int answers)
 	sigaction(SIGSYS, &action, NULL);
 	if (kind == SECCOMP_UNMAP)
 		address = (uint64_t)spare_pages;
-	for (size_t i = 0; i < seccomp_call_count; i++) {
+	for (size_t i = 0; i < CALL_COUNT; i++) {
 		struct answer answer = {.call = (uint32_t)i};
 
 		if (!(seccomp_calls[i].kinds & kind))
@@ -260,15 +334,15 @@ static void read_answers(int answers, unsigned int kind, struct seccomp_trial *r
 	*ret = (struct seccomp_trial){0};
 	while ((polled = poll(&input, 1, TRIAL_TIMEOUT_MS)) == 1 &&
 		read(answers, &answer, sizeof(answer)) == sizeof(answer) &&
-		answer.call < seccomp_call_count) {
+		answer.call < CALL_COUNT) {
 		ret->err = answer.err;
 		next = answer.err ? answer.call : answer.call + 1;
 	}
 	if (polled == 0)
 		ret->err = ETIMEDOUT;
-	while (next < seccomp_call_count && !(seccomp_calls[next].kinds & kind))
+	while (next < CALL_COUNT && !(seccomp_calls[next].kinds & kind))
 		next++;
-	ret->allowed = next == seccomp_call_count;
+	ret->allowed = next == CALL_COUNT;
 	ret->name = ret->allowed ? NULL : seccomp_calls[next].name;
 }
 
@@ -492,67 +566,6 @@ uint32_t seccomp_run(
 
 enum { CAPABILITY_SYS_ADMIN = 21 };
 
-/* ---- The calls that we need --------------------------------------------------------------- */
-
-/* The calls, in an order in which they can be made one after another. */
-const struct seccomp_call seccomp_calls[] = {
-	/* clang-format off */
-	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},
-	{"mmap", SECCOMP_MAP, SYS_mmap,
-		{0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, SECCOMP_FILE}, 0},
-	{"munmap", SECCOMP_MAP | SECCOMP_UNMAP, SYS_munmap, {SECCOMP_ADDRESS, 8192}, 0},
-	{"mmap", SECCOMP_MAP, SYS_mmap,
-		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
-			SECCOMP_FILE}, 0},
-	{"mmap", SECCOMP_MAP, SYS_mmap,
-		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, UINT64_MAX}, 0},
-	{"madvise", SECCOMP_MAP, SYS_madvise, {SECCOMP_ADDRESS, 4096, MADV_WIPEONFORK}, 0},
-	{"close", SECCOMP_MAP | SECCOMP_UNMAP, SYS_close, {SECCOMP_FILE}, 0},
-	{"rt_sigreturn", SECCOMP_MAP | SECCOMP_UNMAP, SYS_rt_sigreturn, {0}, 0},
-	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask,
-		{UINT32_MAX, SECCOMP_ADDRESS, 0, 8}, -EINVAL},
-	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask, {UINT32_MAX, 8, 0, 8}, -EFAULT},
-	{"gettid", SECCOMP_ASK, SYS_gettid, {0}, 0},
-	{"getpid", SECCOMP_ASK, SYS_getpid, {0}, 0},
-	{"mincore", SECCOMP_STACK, SYS_mincore, {8, 1, SECCOMP_ADDRESS}, -EINVAL},
-	{"futex", SECCOMP_WAIT, SYS_futex, {SECCOMP_ADDRESS, 1 /* FUTEX_WAKE */, INT32_MAX}, 0},
-	{"futex", SECCOMP_WAIT, SYS_futex,
-		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
-	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
-	{"prctl", SECCOMP_NAME, SYS_prctl, {PR_GET_NAME, SECCOMP_ADDRESS}, 0},
-	{"getcpu", SECCOMP_CPU, SYS_getcpu, {SECCOMP_ADDRESS, 0, 0}, 0},
-	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
-	/* Our own calls. No process has pid 0, and nothing is mapped at address 8. */
-	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
-	{"process_vm_readv", SECCOMP_OWN_MEMORY, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
-	{"process_vm_writev", SECCOMP_OWN_MEMORY, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
-	{"kcmp", SECCOMP_OWN_KCMP, SYS_kcmp, {0, 0, KCMP_VM}, -ESRCH},
-	{"sched_getattr", SECCOMP_OWN_URGENT, SYS_sched_getattr, {0, 8, 48}, -EFAULT},
-	{"sched_setattr", SECCOMP_OWN_URGENT, SYS_sched_setattr, {0, 8}, -EFAULT},
-	{"sched_getaffinity", SECCOMP_OWN_MOVE, SYS_sched_getaffinity,
-		{0, sizeof(cpu_set_t), 8}, -EFAULT},
-	{"sched_setaffinity", SECCOMP_OWN_MOVE, SYS_sched_setaffinity,
-		{0, sizeof(cpu_set_t), 8}, -EFAULT},
-	{"sched_yield", SECCOMP_OWN_MOVE, SYS_sched_yield, {0}, 0},
-	{"madvise", SECCOMP_OWN_REMOVE, SYS_madvise, {0, 0, MADV_REMOVE}, 0},
-	{"pidfd_open", SECCOMP_OWN_TAKE, SYS_pidfd_open, {0}, -EINVAL},
-	{"pidfd_getfd", SECCOMP_OWN_TAKE, SYS_pidfd_getfd, {UINT32_MAX}, -EBADF},
-	{"timer_create", SECCOMP_OWN_ALARM, SYS_timer_create, {CLOCK_MONOTONIC}, -EFAULT},
-	{"timer_settime", SECCOMP_OWN_ALARM, SYS_timer_settime, {0}, -EINVAL},
-	{"timer_delete", SECCOMP_OWN_ALARM, SYS_timer_delete, {UINT32_MAX}, -EINVAL},
-	{"statx", SECCOMP_OWN_DIRECT, SYS_statx,
-		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH, STATX_INO, SECCOMP_ADDRESS}, -EBADF},
-	{"statx", SECCOMP_OWN_CACHED, SYS_statx,
-		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
-			SECCOMP_ADDRESS}, -EBADF},
-	{"openat2", SECCOMP_OWN_CACHED, SYS_openat2, {UINT32_MAX, SECCOMP_ADDRESS}, -EINVAL},
-	{"ioctl", SECCOMP_OWN_PAGES, SYS_ioctl,
-		{UINT32_MAX, SECCOMP_PAGEMAP_SCAN, SECCOMP_ADDRESS}, -EBADF},
-	/* clang-format on */
-};
-const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);
-
 /* ---- Finding filters ---------------------------------------------------------------------- */
 
 /* Reads what /proc says about a thread. *there_ret is false if it has no filters, or has ended. */
@@ -682,7 +695,7 @@ static unsigned int run_filter(struct seccomp *s, const struct sock_filter *prog
 {
 	unsigned int allowed = SECCOMP_ALL;
 
-	for (size_t i = 0; i < seccomp_call_count; i++) {
+	for (size_t i = 0; i < CALL_COUNT; i++) {
 		const struct seccomp_call *call = &seccomp_calls[i];
 		struct seccomp_data data = {.nr = call->number, .arch = arch_process()->audit};
 		uint32_t verdict;

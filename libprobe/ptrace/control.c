@@ -205,6 +205,132 @@ static struct probe_error *seize_new(struct control *control, enum seize_then th
 	return error;
 }
 
+/* ==== Pause =================================================================================== */
+
+/*
+ * A thread may be waiting for a processor when it is asked to stop. It would wait without us, too,
+ * so its pause begins only when it stops. It may also wait for a processor while it makes a system
+ * call for us:
+ *
+ *	asked                     stopped   seen          call          ended
+ *	  |--- no processor -----------|------|-----------|--|--|---------|
+ *	                               |======= the pause ===|  |=========|
+ *
+ * The kernel does not report when a thread stopped. But the scheduler counts how long each thread
+ * has been ready to run without a processor, and we subtract the growth of that counter. Part of
+ * the growth may lie before or after the stop. So we subtract no more than the time in which we let
+ * the thread run. From that time we first take off what a stop takes when a processor is free
+ * (HANDOVER_NS), and the time in which we had no processor ourselves, because we may have noticed
+ * the thread's stop late. If a time is unknown, the whole stop counts as pause.
+ *
+ * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
+ */
+
+enum {
+	/* Time from us to a thread on another processor and back; measured: 5 to 20 us. */
+	HANDOVER_NS = 20000,
+	/* Threads whose counter is read; for other threads, the whole stop counts as pause. */
+	PAUSE_LOOKS = 64
+};
+
+static uint64_t read_waited_ns(const char *path)
+{
+	char text[96], *second, *end;
+	uint64_t waited;
+
+	if (!file_read(path, text, sizeof(text)))
+		return PAUSE_UNKNOWN;
+	strtoull(text, &second, 10); /* skips the first number, the time that the thread ran */
+	waited = strtoull(second, &end, 10);
+	return end != second ? waited : PAUSE_UNKNOWN;
+}
+
+static uint64_t waited_ns(pid_t pid, pid_t tid)
+{
+	return read_waited_ns(procfs_path("/proc/%d/task/%d/schedstat", pid, tid).text);
+}
+
+static uint64_t own_waited_ns(void)
+{
+	return read_waited_ns("/proc/thread-self/schedstat");
+}
+
+/* Reads the scheduler's counters, before threads are asked to stop. */
+static void pause_look(struct control *control)
+{
+	for (size_t i = 0; i < control->count && i < PAUSE_LOOKS; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		thread->pause.waited_ns = waited_ns(thread->pid, thread->tid);
+	}
+	control->waited_ns = own_waited_ns();
+}
+
+void pause_let(struct pause *pause, uint64_t begun_ns)
+{
+	uint64_t ns = clock_monotonic_ns() - begun_ns;
+
+	if (ns > HANDOVER_NS)
+		pause->let_ns += ns - HANDOVER_NS;
+}
+
+uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns)
+{
+	uint64_t whole = pause->ended_ns - pause->asked_ns;
+	uint64_t let = pause->let_ns, waited;
+
+	if (pause->waited_ns == PAUSE_UNKNOWN || waited_ns == PAUSE_UNKNOWN ||
+		waited_ns < pause->waited_ns || own_ns >= let)
+		return whole;
+	waited = waited_ns - pause->waited_ns;
+	let -= own_ns;
+	return whole - (waited < let ? waited : let);
+}
+
+/* Returns the thread whose pause may be longest, or NULL if none can be longer than `than`. */
+static struct control_thread *find_longest(struct control *control, uint64_t than)
+{
+	struct control_thread *found = NULL;
+
+	for (size_t i = 0; i < control->count; i++) {
+		struct pause *pause = &control->threads[i].pause;
+
+		if (pause->ended_ns && pause->ended_ns - pause->asked_ns > than) {
+			found = &control->threads[i];
+			than = pause->ended_ns - pause->asked_ns;
+		}
+	}
+	return found;
+}
+
+/*
+ * Returns the longest pause in ns, right after the threads have continued. Reads only a few
+ * counters: most threads did not wait, and soon no pause is longer.
+ */
+static uint64_t pause_longest(struct control *control)
+{
+	uint64_t own = PAUSE_UNKNOWN, longest = 0;
+	struct control_thread *thread;
+
+	while ((thread = find_longest(control, longest))) {
+		uint64_t ns, waited = PAUSE_UNKNOWN;
+
+		/* The thread did not run between the request and the end of the pause. */
+		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
+			if (own == PAUSE_UNKNOWN && control->waited_ns != PAUSE_UNKNOWN) {
+				/* How long this thread has waited since pause_look(). */
+				own = own_waited_ns();
+				own -= own == PAUSE_UNKNOWN ? 0 : control->waited_ns;
+			}
+			waited = waited_ns(thread->pid, thread->tid);
+		}
+		ns = pause_ns(&thread->pause, waited, own);
+		longest = ns > longest ? ns : longest;
+		thread->pause.ended_ns = 0;
+	}
+	return longest;
+}
+
 /* ==== Control ================================================================================= */
 
 #define PASS_NS UINT64_C(2000000000) /* time in which a resumed thread must stop again */

@@ -87,16 +87,8 @@ struct pause {
 	uint64_t ended_ns; /* when the thread continued; 0 if it is still stopped */
 };
 
-struct control;
-
-/* Reads the scheduler's counters, before threads are asked to stop. */
-void pause_look(struct control *control);
-
 /* Adds the time since `begun_ns`. Call it after the thread ran, to stop or to make a call. */
 void pause_let(struct pause *pause, uint64_t begun_ns);
-
-/* Returns the longest pause in ns, right after the threads have continued. */
-uint64_t pause_longest(struct control *control);
 
 /*
  * Returns a pause in ns. At the end of the pause, `waited_ns` is how long the thread has waited for
@@ -181,9 +173,6 @@ struct rooms {
 PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 	const struct modules *modules, bool reclaim, struct rooms *ret);
 
-/* Returns true if an address is in a room that has a killed controller's frame. */
-bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
-
 /*
  * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or that still hold our
  * frame and seal.
@@ -256,7 +245,7 @@ struct control {
 	struct remaining *remaining;
 	struct control_signals signals;
 	void *attributes; /* how this process was scheduled before the stop; owned */
-	/* How long this thread had waited for a processor before the stop; see pauses.c. */
+	/* How long this thread had waited for a processor before the stop; see control.c. */
 	uint64_t waited_ns;
 	uint64_t longest_ns; /* the longest of the pauses that are over */
 	const struct seccomp

@@ -263,12 +263,6 @@ void control_clear(const struct rooms *rooms, struct prepared *p)
 
 #define ALL_SIGNALS (~UINT64_C(0))
 
-enum {
-	RECLAIM_TRIES = 20,
-	RECLAIM_WAIT_NS = 1000000,
-	HANDLER_STACK = 64 << 10 /* bytes of stack that are searched for a handler's frame */
-};
-
 static struct probe_error *gone(const struct control *control)
 {
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
@@ -341,79 +335,6 @@ static struct probe_error *read_state(const struct control *control,
 	if (arch->layout->state)
 		memcpy(p->state + arch->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
 	return NULL;
-}
-
-/* ---- Frames of killed controllers ---- */
-
-/*
- * Returns true if a signal handler may have interrupted the thread at `leave`. The handler's frame
- * on the stack then has a frame pointer into a room. Searches up to the end of the stack's mapping.
- * True if it is unreadable.
- */
-static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
-{
-	const struct mapping *m = maps_find(rooms->maps, sp);
-	uint64_t at = sp & ~UINT64_C(7), end = sp + HANDLER_STACK, words[512];
-
-	if (m && m->end < end)
-		end = m->end;
-	while (at < end) {
-		size_t want = end - at < sizeof(words) ? end - at : sizeof(words);
-		size_t size = memory_read(pid, at, words, want);
-
-		for (size_t i = 0; i < size / sizeof(*words); i++)
-			if (rooms_are_left_at(rooms, words[i]))
-				return true;
-		if (size != want)
-			return m && m->readable;
-		at += size;
-	}
-	return false;
-}
-
-/* Removes killed controllers' frames in a stop of all threads, unless a thread still uses one. */
-static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
-	const struct modules *modules, struct rooms *rooms, bool *used_ret)
-{
-	struct control control;
-	struct probe_error *error = control_stop(pid, lender, patience_ns, &control);
-
-	*used_ret = false;
-	if (error)
-		return error;
-	for (size_t i = 0; i < control.count && !*used_ret; i++) {
-		const struct arch_registers *regs = &control.threads[i].regs;
-		uint64_t sp = arch_get(regs, ARCH_SP);
-
-		*used_ret = rooms_are_left_at(rooms, sp) ||
-			    rooms_are_left_at(rooms, arch_get(regs, ARCH_FP)) ||
-			    handler_leads_to_room(pid, rooms, sp);
-	}
-	if (!*used_ret)
-		error = rooms_find(pid, rooms->mem, rooms->maps, modules, true, rooms);
-	control_resume(&control);
-	return error;
-}
-
-struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patience_ns, int mem,
-	const struct maps *maps, const struct modules *modules, struct rooms *ret)
-{
-	struct probe_error *error = rooms_find(pid, mem, maps, modules, false, ret);
-	bool is_used = false;
-
-	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
-		if (i)
-			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
-		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
-	}
-	/* Until the thread has returned, its real registers are only in the frame. */
-	if (!error && is_used)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d: a thread has not returned yet from a system call that it made "
-			"for a controller that was killed: try again",
-			pid);
-	arch_process()->measure_state(&ret->usual_state);
-	return error;
 }
 
 /* Places and writes the frame, and the calls' text argument. */

@@ -509,11 +509,6 @@ bool pattern_is_exact(const struct probe_pattern *pattern)
 	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
 }
 
-int pattern_precision(const struct probe_pattern *pattern)
-{
-	return 2 * pattern_is_exact(pattern) + pattern->has_captures;
-}
-
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret)
 {

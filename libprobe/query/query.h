@@ -134,12 +134,6 @@ bool catalogue_is_reserved(const char *word, size_t length);
  */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 
-/*
- * Returns how precise a pattern is. The most precise pattern that matches a probe decides what is
- * captured: exact names count most, then lists of arguments.
- */
-int pattern_precision(const struct probe_pattern *pattern);
-
 /* Finds the only provider and name that can match; borrowed. Returns false if several can. */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);

@@ -209,6 +209,15 @@ struct wanted {
 	bool is_there;		   /* a matching probe has all the arguments */
 };
 
+/*
+ * Returns how precise a pattern is. The most precise pattern that matches a probe decides what is
+ * captured: exact names count most, then lists of arguments.
+ */
+static int precision_of(const struct probe_pattern *pattern)
+{
+	return 2 * pattern_is_exact(pattern) + pattern_has_captures(pattern);
+}
+
 static struct probe_error *select_module(struct module *module,
 	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
 	struct selection *ret)
@@ -246,7 +255,7 @@ static struct probe_error *select_module(struct module *module,
 				wanted[k].error = lacks;
 			exact |= pattern_is_exact(patterns[k]);
 			if (first == pattern_count ||
-				pattern_precision(patterns[k]) > pattern_precision(patterns[first]))
+				precision_of(patterns[k]) > precision_of(patterns[first]))
 				first = k;
 		}
 		if (first < pattern_count || pattern_count == 0)

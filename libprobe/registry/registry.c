@@ -450,6 +450,55 @@ struct probe_error *registry_publish(
 	return NULL;
 }
 
+struct probe_error *change_place_image(struct change *change, struct code_extent *ret)
+{
+	struct registry *r = &change->registry;
+
+	ret->size = registry_image_size(r);
+	/*
+	 * An image is data, so it may be at any distance from other code. Without a home, it goes
+	 * near the rest of our code (lost.c).
+	 */
+	return change_alloc_code(change, ret->size,
+		&(struct code_extent){r->home	       ? r->home
+				      : r->arena_count ? r->arenas[0].start
+						       : change->modules.items[0].start,
+			1},
+		1, &ret->start);
+}
+
+struct probe_error *change_write_image(struct change *change, struct code_extent image)
+{
+	struct probe_error *error = registry_write(&change->registry, change->mem, image.start);
+
+	if (error)
+		return error;
+	return registry_publish(&change->registry, change->mem, image.start, image.size);
+}
+
+struct probe_error *change_publish(struct change *change, struct code_extent image)
+{
+	return registry_publish(&change->registry, change->mem, image.start, image.size);
+}
+
+struct probe_error *change_store(struct change *change, bool may_stop)
+{
+	struct code_extent image;
+	bool stops = false;
+	struct probe_error *error = change_place_image(change, &image);
+
+	if (!error)
+		error = may_stop ? change_begin_write(change, &stops) : change_confirm(change);
+	if (error)
+		return error;
+	change->begun = true;
+	error = change_write_image(change, image);
+	change_end_write(change, stops);
+	if (!error)
+		code_release(&change->taken); /* the registry itself records where its image is */
+	return error;
+}
+
 /* ---- Texts ----------------------------------------------------------------------- */
 
 void registry_forget_texts(struct registry *registry, uint32_t session)

@@ -294,12 +294,6 @@ PROBE_MUST_CHECK struct probe_error *change_publish(
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool may_stop);
 
 /*
- * Loads the registry and compares it with the mappings that were read (own.c). Errors: as
- * registry_load(), own_check(), lost_find() and change_check_program().
- */
-PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
-
-/*
  * Checks, right before a write, that all listed memory is still ours; fast enough for a stop.
  * Errors: PROBE_ERROR_STATE (it is not), as own_holds() and change_check_program().
  */
