@@ -44,13 +44,17 @@ def fitting(value: int, kind: Any) -> int:
     return value
 
 
+def taken(error: Any) -> ProbeError:
+    """An error of the library as an exception. The error is freed."""
+    its = error.contents
+    exception = ProbeError(ErrorCode(its.code), its.err, text(its.message))
+    _library.probe_error_free(error)
+    return exception
+
+
 def _check(result: Any, _function: Any, _arguments: Tuple[Any, ...]) -> None:
-    if not result:
-        return
-    error = result.contents
-    exception = ProbeError(ErrorCode(error.code), error.err, text(error.message))
-    _library.probe_error_free(result)
-    raise exception
+    if result:
+        raise taken(result)
 
 
 def _function(name: str, restype: Any, *argtypes: Any) -> Any:
@@ -103,30 +107,36 @@ tracer_take_stacks = _fallible(
     "probe_tracer_take_stacks", c_void_p, c_char_p, POINTER(SessionOptions)
 )
 
-target_open = _fallible("probe_target_open", c_int, c_char_p, _ret)
+target_spawn = _fallible("probe_target_spawn", POINTER(c_char_p), _ret)
+target_release = _fallible("probe_target_release", c_void_p)
+target_pid = _function("probe_target_pid", c_int, c_void_p)
 target_close = _function("probe_target_close", None, c_void_p)
-target_alive = _function("probe_target_alive", c_bool, c_void_p)
-report_deinit = _function("probe_report_deinit", None, POINTER(Report))
 
-session_start = _fallible(
-    "probe_session_start",
-    c_void_p,
-    POINTER(Request),
-    POINTER(SessionOptions),
-    POINTER(Report),
-    _ret,
-)
-session_poll = _fallible("probe_session_poll", c_void_p, Visitor, c_void_p, POINTER(c_bool))
-session_fd = _function("probe_session_fd", c_int, c_void_p)
-session_report = _function("probe_session_report", POINTER(Report), c_void_p)
-session_probes = _function("probe_session_probes", POINTER(SessionProbe), c_void_p, _count_ret)
 session_damaged = _function("probe_session_damaged", c_uint64, c_void_p)
-session_stop = _fallible("probe_session_stop", c_void_p)
-session_free = _function("probe_session_free", None, c_void_p)
 
-table_create = _fallible("probe_table_create", c_size_t, _ret)
+processes_create = _fallible("probe_processes_create", POINTER(Selection), _ret)
+processes_free = _function("probe_processes_free", None, c_void_p)
+
+trace_create = _fallible("probe_trace_create", POINTER(TraceOptions), _ret)
+trace_free = _function("probe_trace_free", None, c_void_p)
+trace_add = _fallible("probe_trace_add", c_void_p, c_void_p, c_bool)
+trace_add_found = _fallible("probe_trace_add_found", c_void_p)
+trace_start = _fallible("probe_trace_start", c_void_p)
+trace_poll = _fallible("probe_trace_poll", c_void_p)
+trace_fd = _function("probe_trace_fd", c_int, c_void_p)
+trace_due_ns = _function("probe_trace_due_ns", c_uint64, c_void_p)
+trace_is_over = _function("probe_trace_is_over", c_bool, c_void_p)
+trace_refresh = _function("probe_trace_refresh", None, c_void_p)
+trace_stop = _function("probe_trace_stop", None, c_void_p, c_bool)
+trace_sessions = _function(
+    "probe_trace_sessions", POINTER(POINTER(Traced)), c_void_p, _count_ret
+)
+trace_probes = _function("probe_trace_probes", POINTER(TraceProbe), c_void_p, _count_ret)
+trace_table = _fallible("probe_trace_table", c_void_p, c_size_t, _ret)
+free = ctypes.CDLL(None).free
+free.argtypes, free.restype = (c_void_p,), None
+
 table_free = _function("probe_table_free", None, c_void_p)
-table_add = _fallible("probe_table_add", c_void_p, c_void_p, POINTER(SessionOptions))
 table_sort = _function("probe_table_sort", None, c_void_p, c_int)
 table_rows = _function("probe_table_rows", POINTER(TableRow), c_void_p, _count_ret)
 table_lost = _function("probe_table_lost", c_uint64, c_void_p)

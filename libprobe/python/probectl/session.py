@@ -2,22 +2,37 @@
 """Sessions: probes switched on in a process, until the session ends."""
 
 import collections
+import ctypes
 import os
 import select
 import threading
 import time
 import warnings
 import weakref
-from ctypes import byref, c_bool, c_int, c_size_t, c_uint16, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 from types import TracebackType
-from typing import Any, Deque, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+)
 
 from . import abi, table, values
 from .errors import ProbeError, ProbeWarning
 
-_IDLE_SECONDS = 0.01
-_GATHERING_SECONDS = 0.1  # there is nothing to be read
-_BUSY_SECONDS = 0.001  # others get the lock
+_Self = TypeVar("_Self", bound="Session")
+
+_IDLE_SECONDS = 0.02
 _PENDING_MAX = 50000  # hits that nobody has read yet
 
 
@@ -32,7 +47,7 @@ class Refusal(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A probe of a session, as of the last time that hits were read."""
+    """A probe of a session. The path is "" for the sum of processes that are no longer there."""
 
     provider: str
     name: str
@@ -42,121 +57,307 @@ class Probe(NamedTuple):
     unmatched: int  # ends without a begin
 
 
-class _State:
+class State:
     """
-    What the library has made for a session, and the thread that polls it. It is freed once, by the
-    process that made it. It does not know the Session, so that one that is forgotten is freed, too.
+    The trace of a Session, and the thread that polls it. The thread ends when the process that made
+    it frees the state. The state does not know the Session, so that one that is forgotten is freed,
+    too.
 
-    A session must be polled all the time, whatever the program does: rings are emptied, the process
-    waits for us when it opens a library, and a seccomp filter that it installs is seen. Signals do
-    not interrupt that thread: they run in the main thread only, and what a handler raises (Ctrl-C)
-    would be lost in a function that C calls, and a hit with it.
+    Only this thread calls the library for the trace, because it may hold processes, which ptrace(2)
+    allows to one thread. Other threads hand it tasks. It polls all the time, whatever the program
+    does: rings are emptied, a process waits for us when it opens a library, and a seccomp filter
+    that it installs is seen. Signals do not interrupt it: they run in the main thread only, and what
+    a handler raises (Ctrl-C) would be lost in a function that C calls, and a hit with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Any, command: Sequence[str] = (), **how: bool) -> None:
         self.owner = os.getpid()
         self.changed = threading.Condition(threading.RLock())
-        self.catalogue = c_void_p()
-        self.tracer = c_void_p()
-        self.target = c_void_p()
-        self.session = c_void_p()
+        self.catalogue, self.tracer = c_void_p(), c_void_p()
+        self.trace, self.processes, self.target = c_void_p(), c_void_p(), c_void_p()
         self.patterns: List[c_void_p] = []
         self.options = abi.SessionOptions()  # keeps the strings that it points to
-        self.gathers = False
-        self.stopped = False
+        self.request = abi.Request()
+        self.selection, self.command, self.how = selection, command, how
+        self.thread = threading.Thread(target=self.serve, name="probectl", daemon=True)
+        self.tasks: Deque[Callable[[], None]] = collections.deque()
+        self.gathers = self.stopped = self.closing = False
+        self.ended = True  # no more hits will come
         self.pending: Deque[values.Hit] = collections.deque()
-        self.names: List[values.Names] = []
         self.failure: Optional[BaseException] = None
-        self.ended = False  # no more hits will come
+        self.errors: List[ProbeError] = []  # of single processes
+        self.refused: List[Refusal] = []
+        self.notes: Deque[str] = collections.deque()  # warnings that nobody has got yet
+        self.known: Dict[Any, Dict[int, values.Names]] = {}  # by session and probe
+        self.damages = 0  # in processes that have ended
+        self.stop_failure: Optional[ProbeError] = None  # that nobody has got yet
+        self.bell = os.pipe()  # ends a sleep of the thread
+        weakref.finalize(self, _close, *self.bell)
+        self.child = 0
+        self.returncode: Optional[int] = None
 
     def check_owner(self) -> None:
         if os.getpid() != self.owner:
             raise RuntimeError("a forked child cannot use a session of its parent: start its own")
 
-    def opened(self) -> c_void_p:
-        self.check_owner()
-        if not self.session:
-            raise ValueError("the session is closed")
-        return self.session
+    # ---- The start -------------------------------------------------------------------------
+
+    def prepare(
+        self, probes: Sequence[str], tracer: str, stack: Optional[str], keep_going: bool
+    ) -> None:
+        options, request = self.options, self.request
+        abi.catalogue_create(byref(self.catalogue))
+        options.catalogue = request.catalogue = self.catalogue
+        for probe in probes:
+            self.patterns.append(c_void_p())
+            abi.pattern_parse_named(encoded(probe), self.catalogue, byref(self.patterns[-1]))
+        abi.tracer_parse(encoded(tracer), byref(self.tracer))
+        self.gathers = abi.tracer_output(self.tracer) == abi.TRACER_ROWS
+        if abi.tracer_output(self.tracer) not in (abi.TRACER_ROWS, abi.TRACER_HITS):
+            raise ValueError(f"tracer '{tracer}' has neither hits nor rows: see probectl-trace(1)")
+        patterns = (c_void_p * len(probes))(*[p.value for p in self.patterns])
+        paired = abi.pattern_paired(patterns, len(probes), self.catalogue)
+        abi.tracer_configure(self.tracer, paired, byref(options))
+        if stack is not None:
+            abi.tracer_take_stacks(self.tracer, encoded(stack), byref(options))
+        request.patterns = patterns
+        request.pattern_count = len(probes)
+        request.keep_going = keep_going
+
+    def start(self) -> None:
+        self.thread.start()
+        self.call(self.open)
+
+    def take(self, report: Any, refusals: int = 0, notes: int = 0) -> None:
+        """Takes a report; so many refusals and notes of it are known."""
+        refused = _refusals(report)[refusals:]
+        self.refused += refused
+        self.notes += [abi.text(note) for note in report.notes[notes : report.note_count]]
+        self.notes += [f"{r.provider}:{r.name} is left out: {r.reason}" for r in refused]
+
+    def call(self, task: Callable[[], Any]) -> Any:
+        """
+        Lets the thread do a task, and returns its result. The lock of a condition could stay taken
+        if a signal's handler raised an exception, so it is not used here.
+        """
+        results: List[Any] = []
+        errors: List[BaseException] = []
+        done = threading.Lock()
+
+        def run() -> None:
+            try:
+                results.append(task())
+            except BaseException as error:
+                errors.append(error)
+            done.release()
+
+        done.acquire()
+        if not self.closing:
+            self.tasks.append(run)
+            self.wake()
+        while not done.acquire(timeout=_IDLE_SECONDS):
+            if not self.thread.is_alive():
+                raise ValueError("the session is closed")
+        if errors:
+            raise errors[0]
+        return results[0]
 
     # ---- The thread ------------------------------------------------------------------------
 
     def serve(self) -> None:
-        visitor = abi.Visitor(self.visit)
-        more = c_bool()
-        while True:
-            with self.changed:
-                if self.ended:
-                    return
-                # Before polling: what an ended process has left is read once more.
-                last = self.stopped or not abi.target_alive(self.target)
-                # Records that we have no room for stay in their rings.
-                full = len(self.pending) >= _PENDING_MAX
-                try:
-                    visit = abi.Visitor() if full else visitor
-                    abi.session_poll(self.session, visit, None, byref(more))
-                except BaseException as error:
-                    self.failure = self.failure or error
-                self.ended = self.failure is not None or (last and not full and not more)
-                self.changed.notify_all()
-                descriptor = abi.session_fd(self.session)
-            if self.gathers:
-                _wait(descriptor, _GATHERING_SECONDS)
-            else:
-                _wait(descriptor, _BUSY_SECONDS if more else _IDLE_SECONDS)
+        while self.step():
+            pass
+        if self.trace:
+            self.finish(False)
+        release(abi.trace_free, self.trace)
+        release(abi.target_close, self.target)
+        release(abi.processes_free, self.processes)
+        self.free_request()
+        self.reap()
 
-    def visit(self, source: Any, _data: Any) -> bool:
+    def open(self) -> None:
+        chosen = self.selection.pid_count + self.selection.parent_count
+        if chosen or any(condition.count for condition in self.selection.conditions):
+            abi.processes_create(byref(self.selection), byref(self.processes))
+        tracer = abi.TraceTracer(request=ctypes.pointer(self.request), options=self.options)
+        self.callbacks = abi.TraceOptions(
+            tracers=ctypes.pointer(tracer),
+            tracer_count=1,
+            processes=self.processes,
+            hit=abi.TraceVisitor() if self.gathers else abi.TraceVisitor(self.visit_traced),
+            is_full=abi.TraceFull(self.is_full),
+            news=abi.TraceListener(self.news),
+            **self.how,
+        )
+        abi.trace_create(byref(self.callbacks), byref(self.trace))
+        if self.command:
+            abi.target_spawn(texts(self.command, None), byref(self.target))
+            self.child = abi.target_pid(self.target)
+            target, self.target = self.target, c_void_p()  # it is the trace's now
+            abi.trace_add(self.trace, target, True)
+        if self.processes:
+            abi.trace_add_found(self.trace)
+        abi.trace_start(self.trace)
+        held = [its.target for its in self.sessions() if abi.target_pid(its.target) == self.child]
+        if abi.trace_is_over(self.trace) or (self.child and not held):
+            raise self.errors[0] if self.errors else ValueError("there is no process to trace")
+        if held:
+            abi.target_release(held[0])
+        self.ended = False
+
+    def step(self) -> bool:
+        """One round. Returns False at the end."""
+        with self.changed:
+            while self.tasks:
+                self.tasks.popleft()()
+            self.ended |= self.closing
+            self.changed.notify_all()
+        if self.closing:
+            return False
+        ready, seconds = select.poll(), _IDLE_SECONDS
+        ready.register(self.bell[0], select.POLLIN)
+        if self.ended:
+            self.reap()
+        else:
+            self.poll()
+            ready.register(abi.trace_fd(self.trace), select.POLLIN)
+            seconds = (abi.trace_due_ns(self.trace) - time.monotonic_ns()) / 1e9
+        if self.bell[0] in dict(ready.poll(1000 * min(max(seconds, 0), _IDLE_SECONDS))):
+            os.read(self.bell[0], 512)
+        return True
+
+    def poll(self) -> None:
+        over = False
         try:
-            self.pending.append(values.hit(source.contents, self.names_of))
-            return len(self.pending) < _PENDING_MAX
+            abi.trace_poll(self.trace)
+            over = abi.trace_is_over(self.trace)
+        except BaseException as error:
+            self.failure = self.failure or error
+        with self.changed:
+            if self.failure or over:
+                self.finish()
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        os.write(self.bell[1], b"!")
+
+    def reap(self) -> None:
+        """Asks for the status of the program that we have started, if nobody has got it."""
+        try:
+            pid, status = os.waitpid(self.child, os.WNOHANG) if self.child else (0, 0)
+        except ChildProcessError:
+            self.child = 0
+            return
+        if pid:
+            self.returncode, self.child = os.waitstatus_to_exitcode(status), 0
+
+    def finish(self, read: bool = True) -> None:
+        if not self.stopped:
+            self.stopped = self.ended = True
+            known = len(self.errors)
+            abi.trace_stop(self.trace, read)
+            self.stop_failure = next(iter(self.errors[known:]), None)
+
+    def visit_traced(self, source: Any, _data: Any) -> bool:
+        its = source.contents
+        known = self.known.setdefault(its.traced, {})
+
+        def names_of(index: int) -> values.Names:
+            if index not in known:
+                known[index] = values.names_of(its.probes[index])
+            return known[index]
+
+        try:
+            self.pending.append(values.hit(its.hit.contents, names_of))
         except BaseException as error:  # ctypes would only print it
             self.failure = error
-            return False
+        return self.failure is None
 
-    def probes(self) -> List[Any]:
+    def is_full(self, _traced: Any, _wait: bool, _data: Any) -> bool:
+        return not self.stopped and len(self.pending) >= _PENDING_MAX
+
+    def news(self, source: Any, _data: Any) -> None:
+        news = source.contents
+        if news.error:
+            self.errors.append(abi.taken(news.error))
+            self.notes.append(str(self.errors[-1]))
+        elif news.event in (abi.TRACE_STARTED, abi.TRACE_GREW):
+            self.take(news.report.contents, news.told.refusals, news.told.notes)
+        elif news.event == abi.TRACE_DROPPED:
+            self.damages += abi.session_damaged(news.traced.contents.session)
+        elif news.event == abi.TRACE_CLOSED:
+            self.known.pop(ctypes.addressof(news.traced.contents), None)
+
+    # ---- What there is to know -------------------------------------------------------------
+
+    def sessions(self) -> List[Any]:
         count = c_size_t()
-        probes = abi.session_probes(self.opened(), byref(count))
-        return [probes[i] for i in range(count.value)]
+        sessions = abi.trace_sessions(self.trace, byref(count))
+        return [sessions[i].contents for i in range(count.value)]
 
-    def names_of(self, index: int) -> values.Names:
-        if index >= len(self.names):
-            self.names = [values.names_of(probe) for probe in self.probes()]
-        return self.names[index]
+    def probes(self) -> Tuple[Probe, ...]:
+        return tuple(self.call(self.read_probes))
+
+    def read_probes(self) -> List[Probe]:
+        sums: Dict[Tuple[str, str, str], Probe] = {}
+        count = c_size_t()
+        abi.trace_refresh(self.trace)
+        probes = abi.trace_probes(self.trace, byref(count))
+        for i in range(count.value):
+            its = probes[i].probe.contents
+            key = (abi.text(its.provider), abi.text(its.name), os.fsdecode(its.path or b""))
+            sum = sums.get(key, Probe(*key, 0, 0, 0))
+            sums[key] = sum._replace(
+                hits=sum.hits + its.hits,
+                lost=sum.lost + its.lost,
+                unmatched=sum.unmatched + its.unmatched,
+            )
+        abi.free(probes)
+        return list(sums.values())
+
+    def gathered(self, percentiles: Sequence[float]) -> table.Table:
+        return self.call(lambda: self.read_table(percentiles))  # type: ignore[no-any-return]
+
+    def read_table(self, percentiles: Sequence[float]) -> table.Table:
+        if self.failure:
+            raise self.failure
+        rows = c_void_p()
+        abi.trace_refresh(self.trace)
+        abi.trace_table(self.trace, 0, byref(rows))
+        return table.read(rows, self.options, percentiles)
+
+    def damaged(self) -> int:
+        damaged = lambda: sum(abi.session_damaged(its.session) for its in self.sessions())
+        return int(self.damages + self.call(damaged))
+
+    def refusals(self) -> Tuple[Refusal, ...]:
+        return tuple(self.refused)
 
     # ---- Ending ----------------------------------------------------------------------------
 
-    # An exception of a signal's handler may come between any two lines, but not in a call: both of
-    # these do the rest when they are called again.
-
     def stop(self) -> None:
-        if self.session and not self.stopped:
-            abi.session_stop(self.session)
-            self.stopped = True
+        self.call(self.finish)
+        failure, self.stop_failure = self.stop_failure, None
+        if failure:
+            raise failure
 
     def free(self) -> None:
-        # A forked child has copies, and must not change the target.
         if os.getpid() != self.owner:
             return
-        with self.changed:
-            failure = None
-            try:
-                self.stop()
-            except ProbeError as error:
-                failure = error
-            self.ended = True
-            self.changed.notify_all()
-            for free, pointers in (
-                (abi.session_free, [self.session]),
-                (abi.target_close, [self.target]),
-                (abi.pattern_free, self.patterns),
-                (abi.tracer_free, [self.tracer]),
-                (abi.catalogue_free, [self.catalogue]),
-            ):
-                for pointer in pointers:
-                    address, pointer.value = pointer.value, None
-                    free(address)
-            if failure:
-                raise failure
+        self.closing = True
+        self.wake()
+        if self.thread.ident is None:
+            self.free_request()
+        elif self.thread is not threading.current_thread():
+            self.thread.join()
+        failure, self.stop_failure = self.stop_failure, None
+        if failure:
+            raise failure
+
+    def free_request(self) -> None:
+        release(abi.pattern_free, *self.patterns)
+        release(abi.tracer_free, self.tracer)
+        release(abi.catalogue_free, self.catalogue)
 
 
 class Session:
@@ -194,16 +395,15 @@ class Session:
         keys = (key,) if isinstance(key, str) else tuple(key)
         if len(keys) > abi.KEYS_MAX:
             raise ValueError(f"a session has at most {abi.KEYS_MAX} keys, not {len(keys)}")
-        self._state = _State()
         # Whatever interrupts us: what a call has made is known to the state, which is freed.
+        self._state = self._make_state(pid)
         self._finalizer = weakref.finalize(self, self._state.free)
-        self._refusals: Tuple[Refusal, ...] = ()
 
         options = self._state.options
-        options.filter = None if filter is None else _bytes(filter)
-        options.gather.keys[:] = [_bytes(k) for k in keys] + [None] * (abi.KEYS_MAX - len(keys))
+        options.filter = None if filter is None else encoded(filter)
+        options.gather.keys[:] = [encoded(k) for k in keys] + [None] * (abi.KEYS_MAX - len(keys))
         options.gather.key_count = len(keys)
-        options.gather.match = None if match is None else _bytes(match)
+        options.gather.match = None if match is None else encoded(match)
         options.span_min_ns = abi.fitting(min_ns, c_uint64)
         options.wait_ns = abi.fitting(wait_ns, c_uint64)
         options.ring_bytes = abi.fitting(ring_bytes, c_size_t)
@@ -211,62 +411,35 @@ class Session:
         options.follow_libraries = follow_libraries
         options.described = True
         try:
-            self._start(pid, probes, tracer, stack, keep_going)
+            self._state.prepare(probes, tracer, stack, keep_going)
+            self._state.start()
+            self._warn()
         except BaseException:
             self.close()
             raise
 
-    def _start(
-        self, pid: int, probes: Sequence[str], tracer: str, stack: Optional[str], keep_going: bool
-    ) -> None:
-        state, options = self._state, self._state.options
-        abi.catalogue_create(byref(state.catalogue))
-        options.catalogue = state.catalogue
-        for probe in probes:
-            state.patterns.append(c_void_p())
-            abi.pattern_parse_named(_bytes(probe), state.catalogue, byref(state.patterns[-1]))
-        abi.tracer_parse(_bytes(tracer), byref(state.tracer))
-        state.gathers = abi.tracer_output(state.tracer) == abi.TRACER_ROWS
-        if abi.tracer_output(state.tracer) not in (abi.TRACER_ROWS, abi.TRACER_HITS):
-            raise ValueError(f"tracer '{tracer}' has neither hits nor rows: see probectl-trace(1)")
-        patterns = (c_void_p * len(probes))(*[p.value for p in state.patterns])
-        paired = abi.pattern_paired(patterns, len(probes), state.catalogue)
-        abi.tracer_configure(state.tracer, paired, byref(options))
-        if stack is not None:
-            abi.tracer_take_stacks(state.tracer, _bytes(stack), byref(options))
-        abi.target_open(abi.fitting(pid, c_int), None, byref(state.target))
-        request, report = abi.Request(), abi.Report()
-        request.patterns = patterns
-        request.pattern_count = len(probes)
-        request.keep_going = keep_going
-        request.catalogue = state.catalogue
-        try:
-            abi.session_start(
-                state.target, byref(request), byref(options), byref(report), byref(state.session)
-            )
-            self._refusals = _refusals(report)
-            notes = [abi.text(note) for note in report.notes[: report.note_count]]
-            notes += [f"{r.provider}:{r.name} is left out: {r.reason}" for r in self._refusals]
-            for note in notes:
-                warnings.warn(note, ProbeWarning, stacklevel=3)
-        finally:
-            abi.report_deinit(byref(report))
-        threading.Thread(target=state.serve, name="probectl", daemon=True).start()
+    def _make_state(self, pid: int) -> State:
+        selection = abi.Selection()
+        selection.pids, selection.pid_count = ids(pid)
+        return State(selection, ends_heirs=True)
+
+    def _warn(self) -> None:
+        while self._state.notes:
+            warnings.warn(self._state.notes.popleft(), ProbeWarning, stacklevel=3)
 
     # ---- Ending ----------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Restores the process. Hits that are still in its memory, and rows, can be read."""
         self._state.check_owner()
-        with self._state.changed:
-            self._state.stop()
+        self._state.stop()
 
     def close(self) -> None:
         """Restores the process, and frees the session."""
         self._state.free()
         self._finalizer.detach()
 
-    def __enter__(self) -> "Session":
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(
@@ -296,6 +469,7 @@ class Session:
         state = self._state
         while True:
             state.check_owner()
+            self._warn()
             with state.changed:
                 while not state.pending:
                     if state.failure:
@@ -314,29 +488,13 @@ class Session:
         if not self._state.gathers:
             raise ValueError("the session hands over hits: iterate over it")
         self._state.check_owner()
-        with self._state.changed:
-            if self._state.failure:
-                raise self._state.failure
-            session = self._state.opened()
-            abi.session_poll(session, abi.Visitor(), None, None)  # updates the counts
-            return table.read(session, self._state.options, percentiles)
+        return self._state.gathered(percentiles)
 
     @property
     def probes(self) -> Tuple[Probe, ...]:
-        """The probes, with their counts: at most 0.1 seconds old, or final after stop()."""
+        """The probes, with their counts as of now."""
         self._state.check_owner()
-        with self._state.changed:
-            return tuple(
-                Probe(
-                    abi.text(p.provider),
-                    abi.text(p.name),
-                    os.fsdecode(p.path),
-                    p.hits,
-                    p.lost,
-                    p.unmatched,
-                )
-                for p in self._state.probes()
-            )
+        return self._state.probes()
 
     @property
     def lost(self) -> int:
@@ -347,22 +505,30 @@ class Session:
     def damaged(self) -> int:
         """How often records were dropped because the process had written over them."""
         self._state.check_owner()
-        with self._state.changed:
-            return int(abi.session_damaged(self._state.opened()))
+        return self._state.damaged()
 
     @property
     def refusals(self) -> Tuple[Refusal, ...]:
         """Sites that could not be patched, those of libraries opened later included."""
         self._state.check_owner()
-        with self._state.changed:
-            later = abi.session_report(self._state.opened()).contents
-            return self._refusals + _refusals(later)
+        return self._state.refusals()
 
 
-def _bytes(value: str) -> bytes:
+def encoded(value: str) -> bytes:
     if "\0" in value:
         raise ValueError(f"{value!r} has a NUL")
     return value.encode("utf-8", "surrogateescape")
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def release(free: Any, *pointers: c_void_p) -> None:
+    for pointer in pointers:
+        address, pointer.value = pointer.value, None
+        free(address)
 
 
 def _refusals(report: Any) -> Tuple[Refusal, ...]:
@@ -372,9 +538,11 @@ def _refusals(report: Any) -> Tuple[Refusal, ...]:
     )
 
 
-def _wait(descriptor: int, seconds: float) -> None:
-    """Waits; a library that the process opens, and for which it waits for us, ends that."""
-    poll = select.poll()
-    if descriptor >= 0:
-        poll.register(descriptor, select.POLLIN)
-    poll.poll(seconds * 1000)
+def texts(values: Sequence[str], *end: None) -> Any:
+    """An array of C's texts."""
+    return (c_char_p * (len(values) + len(end)))(*map(encoded, values), *end)
+
+
+def ids(pids: Union[int, Sequence[int]]) -> Tuple[Any, int]:
+    these = [abi.fitting(pid, c_int) for pid in ((pids,) if isinstance(pids, int) else pids)]
+    return (c_int * len(these))(*these), len(these)

@@ -34,6 +34,10 @@ COVERAGE_BYTES = 96
 VALUE_NULL, VALUE_SIGNED, VALUE_UNSIGNED, VALUE_FLOAT = range(4)
 VALUE_STRING, VALUE_TEXT, VALUE_BYTES, VALUE_STACK, VALUE_OTHER = range(4, 9)
 SESSION_COUNT, SESSION_RECORD, SESSION_GATHER = range(3)
+CONDITION_EXE, CONDITION_NAME, CONDITION_CGROUP, CONDITION_CONTAINER, CONDITION_USER = range(5)
+CONDITION_COUNT = 5
+TRACE_STARTED, TRACE_CAME, TRACE_UNTRACED, TRACE_GREW = range(4)
+TRACE_DROPPED, TRACE_CLOSED = 10, 11
 TRACER_ROWS, TRACER_HITS, TRACER_HITS_JSON = range(3)
 ORDER_COUNT = 0
 STACK_WHOLE = 0
@@ -302,6 +306,119 @@ class SessionProbe(Structure):
     ]
 
 
+class ConditionValues(Structure):
+    _fields_ = [("values", POINTER(c_char_p)), ("count", c_size_t)]
+
+
+class Selection(Structure):
+    _fields_ = [
+        ("conditions", ConditionValues * CONDITION_COUNT),
+        ("pids", POINTER(c_int)),
+        ("trees", POINTER(c_int)),
+        ("parents", POINTER(c_int)),
+        ("pid_count", c_size_t),
+        ("tree_count", c_size_t),
+        ("parent_count", c_size_t),
+        ("later", c_bool),
+    ]
+
+
+class TraceTracer(Structure):
+    _fields_ = [
+        ("request", POINTER(Request)),
+        ("options", SessionOptions),
+        ("shares", c_bool),
+        ("is_unordered", c_bool),
+        ("is_apart", c_bool),
+    ]
+
+
+class Traced(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("target", c_void_p),
+        ("session", c_void_p),
+        ("tracer", c_size_t),
+        ("pidfd", c_int),
+        ("named", c_bool),
+        ("later", c_bool),
+        ("is_on", c_bool),
+        ("has_ended", c_bool),
+        ("is_replaced", c_bool),
+        ("is_broken", c_bool),
+        ("is_stuck", c_bool),
+        ("is_read_by_user", c_bool),
+        ("is_kept", c_bool),
+    ]
+
+
+class TraceTold(Structure):
+    _fields_ = [("probes", c_size_t), ("refusals", c_size_t), ("notes", c_size_t)]
+
+
+class TraceNews(Structure):
+    _fields_ = [
+        ("event", c_int),
+        ("traced", POINTER(Traced)),
+        ("error", POINTER(Error)),
+        ("report", POINTER(Report)),
+        ("told", TraceTold),
+        ("site", c_void_p),
+        ("watched", c_void_p),
+        ("probe", POINTER(SessionProbe)),
+        ("late_ns", c_uint64),
+        ("sites", c_size_t),
+        ("count", c_uint64),
+        ("is_waiting", c_bool),
+    ]
+
+
+class TraceHit(Structure):
+    _fields_ = [
+        ("hit", POINTER(Hit)),
+        ("probes", POINTER(SessionProbe)),
+        ("comm", c_char_p),
+        ("tracer", c_size_t),
+        ("traced", c_void_p),
+    ]
+
+
+class TraceTally(Structure):
+    _fields_ = [("hits", c_uint64), ("lost", c_uint64)]
+
+
+class TraceProbe(Structure):
+    _fields_ = [
+        ("traced", c_void_p),
+        ("tracer", c_size_t),
+        ("probe", POINTER(SessionProbe)),
+        ("tally", TraceTally),
+    ]
+
+
+TraceVisitor: Any = CFUNCTYPE(c_bool, POINTER(TraceHit), c_void_p)  # TraceVisitor() is NULL
+TraceFull: Any = CFUNCTYPE(c_bool, c_void_p, c_bool, c_void_p)
+TraceListener: Any = CFUNCTYPE(None, POINTER(TraceNews), c_void_p)
+
+
+class TraceOptions(Structure):
+    _fields_ = [
+        ("tracers", POINTER(TraceTracer)),
+        ("tracer_count", c_size_t),
+        ("follow", c_bool),
+        ("ends_heirs", c_bool),
+        ("processes", c_void_p),
+        ("prepare", c_void_p),
+        ("start", c_void_p),
+        ("hit", TraceVisitor),
+        ("comm", c_void_p),
+        ("read", c_void_p),
+        ("is_full", TraceFull),
+        ("news", TraceListener),
+        ("data", c_void_p),
+    ]
+
+
 # By the names that they have in C.
 STRUCTS = {
     "probe_error": Error,
@@ -323,6 +440,13 @@ STRUCTS = {
     "probe_arg_meaning": ArgMeaning,
     "probe_meaning": Meaning,
     "probe_session_probe": SessionProbe,
+    "probe_selection": Selection,
+    "probe_trace_tracer": TraceTracer,
+    "probe_traced": Traced,
+    "probe_trace_told": TraceTold,
+    "probe_trace_news": TraceNews,
+    "probe_trace_hit": TraceHit,
+    "probe_trace_tally": TraceTally,
+    "probe_trace_probe": TraceProbe,
+    "probe_trace_options": TraceOptions,
 }
-
-Visitor: Any = CFUNCTYPE(c_bool, POINTER(Hit), c_void_p)  # Visitor() is NULL

@@ -117,12 +117,10 @@ def _row(source: Any, gather: Any, percentiles: Sequence[float]) -> Row:
     )
 
 
-def read(session: Any, options: Any, percentiles: Sequence[float]) -> Table:
-    """All that a session has gathered so far."""
-    table, count = c_void_p(), c_size_t()
-    abi.table_create(options.gather.key_count, byref(table))
+def read(table: c_void_p, options: Any, percentiles: Sequence[float]) -> Table:
+    """Copies a table of the library, and frees it."""
+    count = c_size_t()
     try:
-        abi.table_add(table, session, byref(options))
         abi.table_sort(table, abi.ORDER_COUNT)
         rows = abi.table_rows(table, byref(count))
         return Table(

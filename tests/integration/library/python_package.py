@@ -14,7 +14,7 @@ import probectl
 from probectl import abi
 
 TARGETS, SCRATCH = os.environ["TARGETS"], os.environ["SCRATCH"]
-HEADERS = ("catalogue", "hit", "list", "table", "target", "tracer")
+HEADERS = ("catalogue", "hit", "list", "processes", "table", "target", "trace", "tracer")
 
 
 def code_of(pid):
@@ -41,7 +41,7 @@ class Layouts(unittest.TestCase):
                 checks.append((f"sizeof(((struct {name} *)0)->{field})", member.size))
         checks += [(f"offsetof(struct probe_value, {n})", abi.Value.i.offset) for n in "iuf"]
         for name in dir(abi):
-            if re.match("(VALUE|SESSION|TRACER|ORDER|STACK|KEYS|ARGS|PLAN|BUCKETS|COVERAGE)", name):
+            if re.match("(VALUE|SESSION|TRACE_|TRACER|CONDITION|ORDER|STACK|KEYS|ARGS|PLAN|BUCKETS|COVER)", name):
                 checks.append((f"PROBE_{name}", getattr(abi, name)))
         checks += [(f"PROBE_ERROR_{code.name}", code.value) for code in probectl.ErrorCode]
         source = os.path.join(SCRATCH, "layouts.c")
@@ -308,6 +308,89 @@ class Pairs(OnTarget):
         for span in spans:
             self.assertEqual((span.name, span.begin.name), ("nap__done", "nap__start"))
             self.assertIn("nap", [frame.symbol for frame in span.stack])
+
+
+class Traces(OnTarget):
+    path = os.path.join(TARGETS, "hits")
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.start()
+
+    def tearDown(self):
+        self.end(self.other)
+        super().tearDown()
+
+    def start(self):
+        process = subprocess.Popen(
+            [self.path, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        process.stdout.readline()
+        return process
+
+    def end(self, process, count=0):
+        """Lets a process hit its probe, and ends it."""
+        process.communicate(f"{count}\n" if count else "", timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+    def test_processes_of_a_program(self):
+        with probectl.Trace(["hits:work"], exe=self.path) as trace:
+            self.assertEqual(trace.processes, tuple(sorted((self.pid, self.other.pid))))
+            self.hit(500)
+            self.end(self.other, 500)
+            hits = list(trace.hits(timeout=1))
+            self.assertEqual(trace.processes, (self.pid,))
+            self.assertEqual([probe.hits for probe in trace.probes], [1500])
+            self.assertEqual((trace.lost, trace.damaged, trace.refusals), (0, 0, ()))
+        self.assertEqual(len(hits), 1500)
+        self.assertEqual(sum(hit.pid == self.pid for hit in hits), 1000)
+        self.assertEqual([hit.time_ns for hit in hits], sorted(hit.time_ns for hit in hits))
+
+    def test_processes_that_come_later(self):
+        with probectl.Trace(
+            ["hits:work"], name="hits", children=os.getpid(), later=True, tracer="count"
+        ) as trace:
+            late = self.start()
+            while late.pid not in trace.processes:
+                time.sleep(0.01)
+            self.end(late, 100)
+            self.hit(50)
+            while late.pid in trace.processes:
+                time.sleep(0.01)
+            self.assertEqual(sum(row.count for row in trace.table().rows), 200)
+            trace.stop()
+            self.assertEqual(trace.processes, ())
+            self.assertEqual(sum(row.count for row in trace.table().rows), 200)
+
+    def test_a_program_is_started(self):
+        script = f"echo 7 | {self.path} 1 >/dev/null; echo 3 | {self.path} 1 >/dev/null; exit 4"
+        with probectl.Trace(
+            ["hits:work"], command=["sh", "-c", script], follow=True
+        ) as trace:
+            self.assertEqual(len(list(trace)), 10)
+            while trace.returncode is None:
+                time.sleep(0.01)
+            self.assertEqual(trace.returncode, 4)
+
+    def test_errors(self):
+        gone = self.start()
+        self.end(gone)
+        for options, code in (
+            ({"command": ["/nowhere"]}, "SYSTEM"),
+            ({"command": ["true"]}, "NOT_FOUND"),
+            ({"pids": gone.pid}, "NOT_FOUND"),
+            ({"name": "no such process"}, "NOT_FOUND"),
+        ):
+            with self.assertRaises(probectl.ProbeError) as caught:
+                probectl.Trace(["hits:work"], **options)
+            self.assertEqual(caught.exception.code.name, code)
+        with self.assertRaisesRegex(ValueError, "no process"):
+            probectl.Trace(["hits:work"])
+        with self.assertWarnsRegex(probectl.ProbeWarning, f"process {gone.pid}"):
+            with probectl.Trace(["hits:work"], pids=[gone.pid, self.pid]) as trace:
+                self.assertEqual(trace.processes, (self.pid,))
+        with self.assertRaisesRegex(ValueError, "closed"):
+            trace.processes
 
 
 class Ends(OnTarget):

@@ -48,8 +48,8 @@ grep -q 'is version 9.9.9, this package needs ' "$SCRATCH/err" || fail "versions
 awk -v to="$SCRATCH/example" '/^```python$/ { n++; inside = 1; next }
 	/^```$/ { inside = 0 }
 	inside { print >(to n ".py") }' docs/python.md
-same "the examples" "$(ls "$SCRATCH"/example?.py | wc -l)" 6
-types --no-namespace-packages "$SCRATCH/example2.py"
+same "the examples" "$(ls "$SCRATCH"/example?.py | wc -l)" 8
+types --no-namespace-packages "$SCRATCH/example2.py" "$SCRATCH/example6.py"
 [ -x /usr/bin/python3.11 ] || skip "python3.11 is not installed, which docs/python.md traces"
 PYTHONPATH='' /usr/bin/python3.11 -c '
 import time
@@ -69,7 +69,7 @@ save_state "$traced"
 # example NUMBER PATTERN: its output has such a line
 example()
 {
-	timeout "$TEST_SECONDS" "$python" -X dev "$SCRATCH/example$1.py" "$traced" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	timeout "$TEST_SECONDS" "$python" -X dev "$SCRATCH/example$1.py" "$traced" /usr/bin/python3.11 >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "example $1: $(cat "$SCRATCH/err")"
 	grep -Eq "$2" "$SCRATCH/out" || fail "example $1: $(head -3 "$SCRATCH/out" "$SCRATCH/err")"
 }
@@ -78,6 +78,8 @@ example 2 "^[0-9]{19} $traced work 3\$"
 example 3 '^work [0-9]+ ns$'
 example 4 '^[0-9]{2,} work$'
 example 5 '^python:function__entry [0-9]{2,} calls, [0-9.]+ [0-9.]+ ns$'
-example 6 '^NOT_FOUND no probe matches .*; the nearest: python:function__entry'
+example 6 '^[0-9]{2,} work$'
+example 7 '^True (0|None)$'
+example 8 '^NOT_FOUND no probe matches .*; the nearest: python:function__entry'
 same_state "$traced"
 finish
