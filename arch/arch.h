@@ -71,6 +71,23 @@ struct arch {
 	 */
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
+	/* -- functions: NULL if only probes can be traced -- */
+
+	/*
+	 * Finds out about a function's entry by its first bytes. Returns NULL, or a static text
+	 * that says why the entry cannot be patched.
+	 */
+	const char *(*entry)(const uint8_t *bytes, size_t length, uint64_t address,
+		struct arch_entry *ret);
+	/*
+	 * Is the indirect jump at the end of a function's first `length` bytes that of a switch
+	 * statement, so that it stays in the function? A superset of such jumps is not safe here:
+	 * returns false if this is unknown.
+	 */
+	bool (*is_switch)(const uint8_t *bytes, size_t length);
+	/* The value that a function returns, as an integer and as a floating number. */
+	const char *return_args;
+
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
 	/* Tracked by unwinding: stack pointer, frame pointer, other callee-saved registers. */

@@ -67,6 +67,20 @@ struct arch_insn {
 	uint64_t target; /* target of a direct branch, jump or call */
 };
 
+/* ---- Functions --------------------------------------------------------- */
+
+enum { ARCH_FUNCTION_ARGS = 18 /* 10 integers, then 8 floating ones */, ARCH_FUNCTION_TEXT = 256 };
+
+/*
+ * A function's entry. Debuggers put breakpoints on its first instruction, or behind what saves the
+ * frame pointer. So these instructions stay, and a jump begins behind them.
+ */
+struct arch_entry {
+	uint8_t keep; /* number of bytes that stay */
+	/* The arguments there, as a note has them: see arch.parse_args. A lost one is "8@?". */
+	char args[ARCH_FUNCTION_TEXT];
+};
+
 /* ---- Searching code ---------------------------------------------------- */
 
 /* The search of a module's code, and the functions that receive findings. */

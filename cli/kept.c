@@ -39,9 +39,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
 	error = tracers_init(&options->tracer, &base,
-		probe_pattern_paired(options->request.request.patterns,
-			options->request.request.pattern_count, base.catalogue),
-		false, ret, &count);
+		&options->common.patterns, false, ret, &count);
 	if (!error && count != 1)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' stands for several, and each has a session of its own; use "

@@ -119,6 +119,21 @@ const char *object_soname(struct object *object);
 /* Returns the function symbol at an address, and its start; or NULL. Owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 
+/* A symbol of a function. The name is owned by the object, and may end in a version (`@`). */
+struct object_symbol {
+	const char *name;
+	struct object_range range;
+	bool is_ifunc; /* the range is that of the resolver (STT_GNU_IFUNC) */
+};
+
+/*
+ * Calls `visit` for each symbol of a function, by address, until it returns false. Several symbols
+ * may have one address, and .dynsym and .symtab may both have a symbol. Returns false without
+ * memory, and for relocatable objects.
+ */
+bool object_visit_functions(struct object *object,
+	bool (*visit)(const struct object_symbol *symbol, void *data), void *data);
+
 /* Returns the data symbol, with a size, at an address; or NULL. Owned by the object. */
 const char *object_data_at(struct object *object, uint64_t address);
 

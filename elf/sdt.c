@@ -279,7 +279,54 @@ static void reader_defect(struct reader *reader, uint64_t offset, const char *wh
 	notes->defects[notes->defect_count++] = (struct sdt_defect){offset, what};
 }
 
-enum sdt_kind sdt_kind_of(const char *provider)
+bool sdt_is_function(const char *provider)
+{
+	return strncmp(provider, SDT_FUNCTIONS, strlen(SDT_FUNCTIONS)) == 0;
+}
+
+/* Returns a copy of a note with its texts in one block, or NULL. */
+static struct sdt_note *copy_note(const struct sdt_note *note)
+{
+	const char *const texts[] = {note->provider, note->name, note->args};
+	size_t sizes[3], total = sizeof(*note);
+	struct sdt_note *copy;
+	char *at;
+
+	for (size_t i = 0; i < 3; i++)
+		total += sizes[i] = strlen(texts[i]) + 1;
+	copy = malloc(total);
+	if (!copy)
+		return NULL;
+	*copy = *note;
+	at = (char *)(copy + 1);
+	copy->provider = memcpy(at, texts[0], sizes[0]);
+	copy->name = memcpy(at + sizes[0], texts[1], sizes[1]);
+	copy->args = memcpy(at + sizes[0] + sizes[1], texts[2], sizes[2]);
+	return copy;
+}
+
+struct probe_error *sdt_functions_add(
+	struct sdt_functions *functions, const struct sdt_note *note)
+{
+	struct sdt_note *copy = copy_note(note);
+
+	if (!copy || !ARRAY_ROOM(functions->items, functions->count)) {
+		free(copy);
+		return probe_error_no_memory();
+	}
+	functions->items[functions->count++] = copy;
+	return NULL;
+}
+
+void sdt_functions_deinit(struct sdt_functions *functions)
+{
+	for (size_t i = 0; i < functions->count; i++)
+		free(functions->items[i]);
+	free(functions->items);
+	*functions = (struct sdt_functions){0};
+}
+
+enum sdt_kind sdt_kind_of(const char *provider, const char *name)
 {
 	static const struct {
 		const char *provider;
@@ -287,6 +334,13 @@ enum sdt_kind sdt_kind_of(const char *provider)
 	} kinds[] = {{"ocaml", SDT_OCAML_HANDLERS}, {"ocaml.1", SDT_OCAML}, {"ocaml_1", SDT_OCAML},
 		{"ocaml_2", SDT_OCAML}};
 
+	if (sdt_is_function(provider)) {
+		const size_t length = strlen(name), suffix = strlen(SDT_RETURN);
+
+		return length > suffix && strcmp(name + length - suffix, SDT_RETURN) == 0
+			       ? SDT_EXIT
+			       : SDT_ENTRY;
+	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(provider, kinds[i].provider) == 0)
 			return kinds[i].kind;
@@ -296,11 +350,6 @@ enum sdt_kind sdt_kind_of(const char *provider)
 bool sdt_is_ocaml(enum sdt_kind kind)
 {
 	return kind == SDT_OCAML || kind == SDT_OCAML_HANDLERS;
-}
-
-bool sdt_is_entry(enum sdt_kind kind)
-{
-	return kind == SDT_ENTRY || kind == SDT_GATE;
 }
 
 /* Decodes a descriptor. Returns NULL, or text that says what is wrong. */
@@ -324,7 +373,7 @@ static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 		return "the provider's name is empty";
 	if (!*ret->name)
 		return "the probe's name is empty";
-	ret->kind = sdt_kind_of(ret->provider);
+	ret->kind = sdt_kind_of(ret->provider, ret->name);
 	return NULL;
 }
 

@@ -21,13 +21,20 @@ enum sdt_kind {
 	/* OCaml's first version: the semaphore itself counts those tools. */
 	SDT_OCAML_HANDLERS,
 	SDT_ENTRY, /* a function's entry, which has no note and no nop */
+	SDT_EXIT,  /* an instruction by which a function returns to its caller */
 	SDT_GATE   /* a function's entry at which threads wait for the controller */
 };
 
-/* Returns the kind of a note's site, by its provider. */
-enum sdt_kind sdt_kind_of(const char *provider);
+/* The provider of a file's functions is this prefix and the file's short name. */
+#define SDT_FUNCTIONS "fn:"
+/* The name of a function's exits is its own name and this suffix. */
+#define SDT_RETURN ":return"
+
+/* Returns the kind of a probe's sites, by its provider and name. */
+enum sdt_kind sdt_kind_of(const char *provider, const char *name);
 bool sdt_is_ocaml(enum sdt_kind kind);
-bool sdt_is_entry(enum sdt_kind kind);
+
+bool sdt_is_function(const char *provider);
 
 /* A site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
@@ -35,6 +42,8 @@ struct sdt_note {
 	const char *name;
 	const char *args; /* the argument string, or "" */
 	enum sdt_kind kind;
+	uint8_t keep;	     /* SDT_ENTRY: bytes at the site that a patch must leave */
+	const char *refused; /* why a function's site cannot be patched, static; or NULL */
 	uint64_t pc;	    /* address of the site; may be 0 (OCaml: only a semaphore) */
 	uint64_t base;	    /* link-time address of .stapsdt.base that the note states, or 0 */
 	uint64_t semaphore; /* address of the semaphore; 0 if the probe has no semaphore */
@@ -58,6 +67,17 @@ struct sdt_notes {
 	 */
 	uint64_t first;
 };
+
+/* Functions as notes (libprobe/query/functions.c). Initialise with {0}. */
+struct sdt_functions {
+	struct sdt_note **items; /* each with its texts */
+	size_t count;
+};
+
+/* Adds a copy of a note and of its texts. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *sdt_functions_add(
+	struct sdt_functions *functions, const struct sdt_note *note);
+void sdt_functions_deinit(struct sdt_functions *functions);
 
 /*
  * Reads all stapsdt notes. A malformed note becomes a defect; reading goes on behind it if its

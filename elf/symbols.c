@@ -41,6 +41,7 @@ struct function {
 	const char *name;
 	bool sized; /* the symbol has a size; if not, the function extends to the next one */
 	bool global;
+	bool is_ifunc; /* `range` is the resolver's, which returns the function's address */
 };
 
 struct by_address {
@@ -384,6 +385,7 @@ static void add_functions(const struct object *object, const struct table *table
 		*function = (struct function){.name = name,
 			.sized = symbol.st_size,
 			.global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
+			.is_ifunc = GELF_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC,
 			.range = {symbol.st_value, symbol.st_value + symbol.st_size}};
 		if (function->range.end < function->range.start)
 			function->range.end = UINT64_MAX;
@@ -449,13 +451,39 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 	return NULL;
 }
 
-static const struct function *function_at(struct object *object, uint64_t address, bool sized)
+/* Returns the functions by address; NULL without memory. */
+static const struct by_address *functions_of(struct object *object)
 {
 	struct symbols *symbols = symbols_of(object);
 
 	if (symbols && !symbols->functions.built)
 		build(object, is_function, &symbols->functions);
-	return symbols ? find(&symbols->functions, address, sized) : NULL;
+	return symbols ? &symbols->functions : NULL;
+}
+
+static const struct function *function_at(struct object *object, uint64_t address, bool sized)
+{
+	const struct by_address *functions = functions_of(object);
+
+	return functions ? find(functions, address, sized) : NULL;
+}
+
+bool object_visit_functions(struct object *object,
+	bool (*visit)(const struct object_symbol *symbol, void *data), void *data)
+{
+	const struct by_address *functions = functions_of(object);
+
+	if (!functions || !functions->items)
+		return false;
+	for (size_t i = 0; i < functions->count; i++) {
+		const struct function *its = &functions->items[i];
+		const struct object_symbol symbol = {
+			.name = its->name, .range = its->range, .is_ifunc = its->is_ifunc};
+
+		if (!visit(&symbol, data))
+			return true;
+	}
+	return true;
 }
 
 const char *object_data_at(struct object *object, uint64_t address)

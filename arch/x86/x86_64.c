@@ -11,6 +11,7 @@
 #include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
+#include "arch/x86/entry.h"
 
 /* ==== Patch =================================================================================== */
 
@@ -414,8 +415,9 @@ static bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t
  *   that uses one must not be patched. The copy of an indirect call reads its operand after the
  *   push, the original before: an operand based on %rsp is corrected by 8, and an operand that
  *   overlaps the slot below %rsp is refused.
- * - Instructions that use their own address in other ways are refused: syscall puts it into %rcx,
- *   an interrupt reports it to a handler, xbegin rolls back to it. (An x87 instruction leaves its
+ * - `syscall` leaves the address behind it in %rcx; the copy puts the original one there.
+ * - Instructions that use their own address in other ways are refused: an interrupt reports it to a
+ *   handler, xbegin rolls back to it. (An x87 instruction leaves its
  *   address in the FPU's state; only handlers of unmasked x87 exceptions look at that.)
  * - loop, jrcxz and similar instructions have no rel32 form. They are rare and are refused.
  * - A jump or return may end the code before the patch ends, if only padding follows that no code
@@ -624,10 +626,22 @@ static bool knows_its_address(const struct move *move)
 	case 0xf1: /* int3, int, int1 */
 		return true;
 	case 0x0f:
-		return left > 1 && (opcode[1] == 0x05 || opcode[1] == 0x34); /* syscall, sysenter */
+		return left > 1 && opcode[1] == 0x34; /* sysenter */
 	default:
 		return false;
 	}
+}
+
+/* Emits `syscall; movabs $back,%rcx`. */
+static enum arch_move_status move_syscall(struct move *move)
+{
+	static const uint8_t code[] = {0x0f, 0x05, 0x48, 0xb9};
+	uint64_t back = move->from + move->insn.length;
+
+	memcpy(move->code, code, sizeof(code));
+	memcpy(move->code + sizeof(code), &back, sizeof(back));
+	move->code_length = sizeof(code) + sizeof(back);
+	return ARCH_MOVE_OK;
 }
 
 static enum arch_move_status move_by_flow(struct move *move)
@@ -653,6 +667,8 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_STOP:
 		break;
 	}
+	if (move->insn.length == 2 && move->bytes[0] == 0x0f && move->bytes[1] == 0x05)
+		return move_syscall(move);
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
@@ -796,6 +812,9 @@ const struct arch arch_x86_64 = {
 	/* notes of i386 use 32-bit registers' names */
 	.elf_machine_args = EM_386,
 	.parse_args = x86_64_parse_args,
+	.entry = x86_64_entry,
+	.is_switch = x86_64_is_switch,
+	.return_args = x86_64_return_args,
 	.jump_length = X86_64_JUMP_LENGTH,
 	.jump_reach = UINT64_C(1) << 31,
 	.far_jump_length = X86_64_FAR_JUMP_LENGTH,

@@ -18,6 +18,7 @@ struct list_command {
 	struct common_options options;
 	unsigned int verbose;
 	bool json;
+	bool functions;	    /* operands name functions, and functions are listed */
 	const char **files; /* operands that are files; owned by argv or equal to `program` */
 	size_t file_count;
 	char *program;	   /* path of the first operand if it is a program in $PATH; owned */
@@ -59,7 +60,26 @@ static const char *find_file(struct list_command *command, size_t operand)
 		return text;
 	if (operand == 0)
 		command->program = program_find(text);
+	if (operand == 0 && !command->program && command->functions)
+		command->program = library_find(text);
 	return operand == 0 ? command->program : NULL;
+}
+
+/* Adds an operand that names functions; `SSL_*` is fn:SSL_* here. */
+static struct probe_error *add_function(struct common_options *options, const char *text)
+{
+	static const char *const prefixes[] = {"fn:", "uprobe:", "uretprobe:"};
+	struct probe_error *error;
+	char *named;
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+			return options_add_operand(options, text);
+	if (asprintf(&named, "fn:%s", text) < 0)
+		return probe_error_no_memory();
+	error = options_add_operand(options, named);
+	free(named);
+	return error;
 }
 
 static struct probe_error *sort_operands(struct list_command *command)
@@ -77,9 +97,17 @@ static struct probe_error *sort_operands(struct list_command *command)
 
 		if (file)
 			command->files[command->file_count++] = file;
+		else if (command->functions)
+			error = add_function(options, options->operands[i]);
 		else
 			error = options_add_operand(options, options->operands[i]);
 	}
+	if (!error && command->functions && !command->file_count && !options->pids.count)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"--functions: name a FILE or a process (-p), as in `probectl list "
+			"--functions libssl.so.3 'SSL_*'`");
+	if (!error && command->functions && !options->patterns.count)
+		error = add_function(options, "*");
 	return error;
 }
 
@@ -127,6 +155,9 @@ static struct probe_error *read_lists(struct list_command *command)
 	if (error)
 		return error;
 	command->lists.count = 1;
+	probe_list_functions(command->lists.lists[0],
+		(const struct probe_pattern *const *)command->options.patterns.items,
+		command->options.patterns.count);
 	command->progress = progress_every(PROGRESS_NS);
 	for (size_t i = 0; i < command->file_count && !error; i++) {
 		show_progress(command, "files", i, command->file_count);
@@ -429,10 +460,12 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
 			"also show what probes mean, and each site: address, function, line; -vv: "
 			"bytes, plan"),
+		OPTION(0, "functions", FLAG, NULL, &command.functions,
+			"list functions instead of probes; PROBEs are names of functions"),
 		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
 	const struct command_line line = {
-		.synopsis = "list [-v | -vv] [--json] [FILE... | " SYNOPSIS_RUNNING "] [PROBE...]",
+		.synopsis = "list [-v | -vv] [--functions] [--json] [FILE... | " SYNOPSIS_RUNNING "] [PROBE...]",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &command.options,

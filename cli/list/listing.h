@@ -61,5 +61,7 @@ void scan_deinit(struct scan *scan);
  * The caller frees it.
  */
 char *program_find(const char *name);
+/* Returns the path of a file in the standard directories, such as `libc.so.6`, or NULL. */
+char *library_find(const char *name);
 
 #endif

@@ -10,6 +10,7 @@
  * JDK, modules of Perl), so we only search those of programs that are known for their probes.
  */
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -305,6 +306,46 @@ char *program_find(const char *name)
 		at = at[length] ? at + length + 1 : NULL;
 	}
 	return NULL;
+}
+
+/* Is it an ELF file for this machine? Source: elf(5). */
+static bool is_native(const char *path)
+{
+	Elf64_Ehdr ours = {0}, its = {0};
+	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool ret = self >= 0 && fd >= 0 && read(self, &ours, sizeof(ours)) == sizeof(ours) &&
+		   read(fd, &its, sizeof(its)) == sizeof(its) &&
+		   memcmp(ours.e_ident, its.e_ident, EI_DATA + 1) == 0 &&
+		   ours.e_machine == its.e_machine;
+
+	if (self >= 0)
+		close(self);
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+char *library_find(const char *name)
+{
+	char *found = NULL;
+
+	if (!*name || strpbrk(name, "/*?[\\"))
+		return NULL;
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !found; i++) {
+		glob_t paths = {0};
+		char *pattern;
+
+		if (asprintf(&pattern, "%s/%s", patterns[i], name) < 0)
+			return NULL;
+		(void)glob(pattern, 0, NULL, &paths);
+		for (size_t k = 0; k < paths.gl_pathc && !found; k++)
+			if (is_native(paths.gl_pathv[k]))
+				found = strdup(paths.gl_pathv[k]);
+		globfree(&paths);
+		free(pattern);
+	}
+	return found;
 }
 
 /* ==== Function ================================================================================ */

@@ -608,9 +608,7 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 
 	if (!error)
 		error = tracers_init(&options->tracer, &base,
-			probe_pattern_paired(options->request.request.patterns,
-				options->request.request.pattern_count, base.catalogue),
-			options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
+			&options->common.patterns, options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
 	if (!error)
 		error = tracers_set_requests(
 			trace->tracers, trace->tracer_count, &options->request.request);

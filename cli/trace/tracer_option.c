@@ -150,6 +150,19 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 						   : probe_stacks_create(&tracer->stacks);
 }
 
+/* Functions are pairs by themselves, unless the user lists pairs. */
+static void pair_functions(struct pattern_list *patterns, enum probe_pairing *inout)
+{
+	size_t paired = 0;
+
+	if (*inout != PROBE_PAIRING_NONE && *inout != PROBE_PAIRING_NAMES)
+		return;
+	for (size_t i = 0; i < patterns->count; i++)
+		paired += probe_pattern_pair(patterns->items[i]);
+	if (paired && paired == patterns->count)
+		*inout = PROBE_PAIRING_NAMES;
+}
+
 static bool prints_hits(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_HITS_JSON ||
@@ -161,8 +174,8 @@ static bool prints_hits(const struct trace_tracer *tracer)
  * it.
  */
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
-	const struct probe_session_options *base, const char *stack, size_t pattern_count,
-	bool alone, bool has_intervals)
+	const struct probe_session_options *base, const char *stack, struct pattern_list *patterns,
+	size_t pattern_count, bool alone, bool has_intervals)
 {
 	struct probe_error *error = probe_tracer_parse(text, &tracer->spec);
 
@@ -170,6 +183,8 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 		return error;
 	tracer->output = probe_tracer_output(tracer->spec);
 	tracer->options = *base;
+	if (patterns && probe_tracer_pairs(tracer->spec))
+		pair_functions(patterns, &tracer->options.gather.pairing);
 	if (!alone) {
 		leave_others_options(tracer);
 		tracer->title = strdup(text);
@@ -227,21 +242,23 @@ static struct probe_error *part_init(struct trace_tracer *tracer,
 	its.gather.match = part->match;
 	tracer->part = *part;
 	return tracer_init(
-		tracer, part->tracer, &its, stack, part->probe_count, false, has_intervals);
+		tracer, part->tracer, &its, stack, NULL, part->probe_count, false, has_intervals);
 }
 
 /* Adds the tracers that one option -t names. Adds their number to *count. */
 static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
 	const struct tracer_options *options, const char *text,
-	const struct probe_session_options *common, size_t pattern_count, bool alone,
+	const struct probe_session_options *common, struct pattern_list *patterns, bool alone,
 	bool has_intervals)
 {
 	struct probe_tracer_part part;
 	struct probe_error *error = NULL;
 
 	if (!parts_of(text))
-		return tracer_init(&tracers[(*count)++], text, common, options->stack,
-			pattern_count, alone, has_intervals);
+		return tracer_init(&tracers[(*count)++], text, common, options->stack, patterns,
+			probe_pattern_paired((const struct probe_pattern *const *)patterns->items,
+				patterns->count, common->catalogue),
+			alone, has_intervals);
 	error = check_parts(options, text);
 	for (size_t i = 0; !error && probe_tracer_part(text, i, &part); i++)
 		error = part_init(
@@ -263,7 +280,7 @@ static struct probe_error *check_stacks(
 }
 
 struct probe_error *tracers_init(struct tracer_options *options,
-	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
+	const struct probe_session_options *base, struct pattern_list *patterns, bool has_intervals,
 	struct trace_tracer **ret, size_t *count_ret)
 {
 	size_t typed = options->tracers.count + options->count, room = 0;
@@ -286,7 +303,7 @@ struct probe_error *tracers_init(struct tracer_options *options,
 		return probe_error_no_memory();
 	for (size_t i = 0; i < typed && !error; i++)
 		error = tracers_add(*ret, count_ret, options, tracer_text(options, i), &common,
-			pattern_count, room == 1, has_intervals);
+			patterns, room == 1, has_intervals);
 	return error ? error : check_stacks(options->stack, *ret, *count_ret);
 }
 

@@ -378,11 +378,14 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 	const struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count;
 
-	for (size_t k = 0; k < module->notes.count; k++) {
-		uint64_t pc = module->notes.notes[k].pc + module->bias;
+	/* A function's entry is in no note, so the last round is about the site itself. */
+	for (size_t k = 0; k <= module->notes.count; k++) {
+		uint64_t pc = k < module->notes.count ? module->notes.notes[k].pc + module->bias
+						      : site->pc;
 
-		if (pc < site->pc - move->lead || pc >= reg->patch || find_neighbour(a, pc) ||
-			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
+		if (pc < site->pc - move->lead || find_neighbour(a, pc) ||
+			(pc != site->pc &&
+				(pc >= reg->patch || has_own_patch(a, pc, site->chosen))))
 			continue;
 		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
 			return probe_error_no_memory();
@@ -485,7 +488,7 @@ static size_t entries_bytes(const struct install *a, size_t i, uint64_t *patch_i
 		*patch_inout == patch)
 		return 0;
 	*patch_inout = patch;
-	return ((size_t)move->lead + (size_t)move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
+	return ((size_t)move->lead + (size_t)move->offset + 1) * ENTRY_BYTES + ARCH_STUB_ALIGN;
 }
 
 /* ==== Build =================================================================================== */
@@ -644,7 +647,7 @@ static struct probe_error *measure(
 	 */
 	*size += code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
-		*size += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
+		*size += ARCH_MOVED_BYTES_MAX + 2 * ARCH_JUMP_MAX + 3 * ARCH_STUB_ALIGN +
 			 entries_bytes(a, i, patch_inout);
 	return NULL;
 }

@@ -278,6 +278,7 @@ static const char is_copied[] = "the program has copied this code to shared memo
 				"change it in every process that has it mapped";
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
 					   "change the file, and every process that has it mapped";
+static const char not_all_exits[] = "not all exits of the function can be patched";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it, or "
 	"the file has changed since";
@@ -313,7 +314,7 @@ static bool has_boundary(
 
 /*
  * Returns why a plan that the file allows is impossible in this process, or NULL. `found`: the
- * bytes in memory from plan.before.length before the site on, or NULL if unreadable.
+ * bytes in memory from plan_bytes_before() before the site on, or NULL if unreadable.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
@@ -328,7 +329,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return claims_overlap;
 	if (maps_is_shared(&a->change->maps, claim.start))
 		return is_shared;
-	found += found ? site->plan->before.length - plan_starts_before(site->plan, plan) : 0;
+	found += found ? plan_bytes_before(site->plan) - plan_starts_before(site->plan, plan) : 0;
 	if (!found || !plan_holds(a->change->arch, site->plan, plan, found)) {
 		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
@@ -388,8 +389,9 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 	struct probe_error *error;
 
 	for (size_t i = 0; i < count; i++)
-		if (!edits_add(found, a->selection->sites[sites[i]].pc - plans[i].before.length,
-			    plans[i].before.length + plans[i].row + plans[i].byte_count))
+		if (!edits_add(found,
+			    a->selection->sites[sites[i]].pc - plan_bytes_before(&plans[i]),
+			    plan_bytes_before(&plans[i]) + plans[i].row + plans[i].byte_count))
 			return probe_error_no_memory();
 	error = edits_prepare(found);
 	return error ? error : edits_read(found, a->change->pid);
@@ -430,7 +432,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 		error = read_sequences(&unfit, a->change->pid);
 	for (size_t i = 0; i < count && !error; i++) {
 		struct select_site *site = &s->sites[sites[i]];
-		size_t before = plans[i].before.length;
+		size_t before = plan_bytes_before(&plans[i]);
 		const char *reason = unfit_reason(&unfit, site->pc);
 
 		if (!reason && before)
@@ -467,8 +469,8 @@ static struct probe_error *choose_last(struct install *a, struct claims *claims,
 			const struct select_site *s = &a->selection->sites[sites[k]];
 			const struct plan_way *way = plan_way(s->plan, order->plans[i]);
 
-			if (!s->chosen && s->plan->short_nop && !s->plan->ocaml && !way->length &&
-				!way->cannot)
+			if (!s->chosen && (s->plan->short_nop || s->plan->is_exit) &&
+				!s->plan->ocaml && !way->length && !way->cannot)
 				sites[again++] = sites[k];
 		}
 		if (again)
@@ -632,6 +634,44 @@ static struct probe_error *refuse_shared_semaphores(const struct install *a)
 	return NULL;
 }
 
+/* Refuses a probe: its sites keep their reasons behind the new one. */
+static void refuse_probe(
+	struct selection *s, const struct select_probe *probe, const char *why, const char *reason)
+{
+	for (size_t i = 0; i < probe->site_count; i++) {
+		select_refuse(&s->sites[probe->first_site + i], why);
+		if (reason)
+			select_add_reason(&s->sites[probe->first_site + i], reason);
+	}
+}
+
+/*
+ * Refuses the exits of a function if one of them is refused, and its entry if the request pairs
+ * them: its calls would seem never to return.
+ */
+static void refuse_partial_exits(const struct install *a)
+{
+	struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->probe_count; i++) {
+		const struct select_probe *probe = &s->probes[i], *entry = probe - 1;
+		const struct select_site *first = NULL;
+
+		for (size_t k = 0; k < probe->site_count && probe->kind == SDT_EXIT && !first; k++)
+			if (!s->sites[probe->first_site + k].chosen)
+				first = &s->sites[probe->first_site + k];
+		if (!first)
+			continue;
+		refuse_probe(s, probe, not_all_exits, first->reasons[0]);
+		while (entry >= s->probes && entry->module == probe->module &&
+			!select_is_exit_of(probe, entry))
+			entry--;
+		if (entry >= s->probes && entry->module == probe->module &&
+			pattern_wants(a->request->patterns[entry->pattern], true))
+			refuse_probe(s, entry, not_all_exits, first->reasons[1]);
+	}
+}
+
 /* Marks the probes whose sites are all refused: they are not switched on. */
 static void mark_refused(struct install *a)
 {
@@ -668,6 +708,8 @@ struct probe_error *install_plan(struct install *install)
 		error = plan_modules(install);
 	if (!error)
 		error = refuse_shared_semaphores(install);
+	if (!error)
+		refuse_partial_exits(install);
 	for (size_t i = 0; i < s->site_count; i++)
 		if (!s->sites[i].chosen)
 			install->sites[i].wanted = false;
@@ -684,11 +726,14 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 	size_t refused = 0;
 
 	for (size_t i = 0; i < s->site_count && !error; i++) {
-		if (!s->sites[i].pc || s->sites[i].chosen)
+		const struct select_probe *probe = &s->probes[s->sites[i].probe];
+
+		if (!s->sites[i].pc || s->sites[i].chosen ||
+			(probe->kind == SDT_EXIT && i != probe->first_site))
 			continue;
 		first = refused++ ? first : &s->sites[i];
-		named = !named && s->probes[s->sites[i].probe].exact ? &s->sites[i] : named;
-		error = report_refusal(report, &s->probes[s->sites[i].probe], &s->sites[i]);
+		named = !named && probe->exact ? &s->sites[i] : named;
+		error = report_refusal(report, probe, &s->sites[i]);
 	}
 	if (error || !first || install->request->keep_going ||
 		(!named && (install->served || refused < install->order_count)))

@@ -89,11 +89,12 @@ static struct probe_error *plan_once(struct change *change, struct selection *se
 }
 
 /*
- * Plans all sites of a process, each alone and all together, without a stop. Sites that are on keep
- * their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
+ * Plans all sites of a process, or its functions that the list has, each alone and all together,
+ * without a stop. Sites that are on keep their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM.
  */
-static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
+static struct probe_error *forecast_read(
+	const struct probe_list *list, pid_t pid, struct forecast *ret)
 {
 	struct probe_target *target = NULL;
 	struct selection selection = {0};
@@ -117,7 +118,7 @@ static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 		probe_target_close(target);
 		return error;
 	}
-	error = select_probes(&change.modules, NULL, 0, &selection);
+	error = select_probes(&change.modules, list->patterns, list->pattern_count, &selection);
 	if (!error)
 		error = plan_once(&change, &selection, true);
 	if (!error)
@@ -177,21 +178,24 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
  */
 static struct probe_error *forecast_file(
-	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
+	struct object *object, const struct sdt_notes *notes,
+	const struct sdt_functions *functions, struct forecast *ret)
 {
-	AUTO_FREE const struct sdt_note **asked = calloc(notes->count + 1, sizeof(*asked));
-	AUTO_FREE struct plan *plans = calloc(notes->count + 1, sizeof(*plans));
-	AUTO_FREE struct select_site *sites = calloc(notes->count + 1, sizeof(*sites));
+	size_t room = notes->count + functions->count + 1, count = 0;
+	AUTO_FREE const struct sdt_note **asked = calloc(room, sizeof(*asked));
+	AUTO_FREE struct plan *plans = calloc(room, sizeof(*plans));
+	AUTO_FREE struct select_site *sites = calloc(room, sizeof(*sites));
 	const struct arch *arch = arch_of_machine(object_machine(object));
 	struct claims claims = {0};
 	struct probe_error *error;
-	size_t count = 0;
 
 	if (!asked || !plans || !sites)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < notes->count; i++)
 		if (notes->notes[i].pc)
 			asked[count++] = &notes->notes[i];
+	for (size_t i = 0; i < functions->count; i++)
+		asked[count++] = functions->items[i];
 	error = plan_sites(object, notes, asked, count, &plan_defaults, plans);
 	if (error)
 		return error;
@@ -348,7 +352,7 @@ static struct probe_error *detail_forecast(struct probe_list *list, const struct
 		process = &list->processes[list->process_count++];
 		*process = (struct list_process){.pid = site->pid};
 		forecast = &process->forecast;
-		error = forecast_read(site->pid, &process->forecast);
+		error = forecast_read(list, site->pid, &process->forecast);
 	}
 	if (error)
 		return error;
@@ -418,7 +422,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	}
 	/* Plan all sites of a file at once, because the proofs search all its code. */
 	if (!file->plans_tried)
-		error = forecast_file(file->object, &file->notes, &file->forecast);
+		error = forecast_file(file->object, &file->notes, &file->functions, &file->forecast);
 	file->plans_tried = true;
 	/* A file of another ISA can be listed, so this error only means that it has no plans. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {

@@ -210,6 +210,13 @@ struct probe_error *probe_list_create(struct probe_list **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
+void probe_list_functions(
+	struct probe_list *list, const struct probe_pattern *const *patterns, size_t count)
+{
+	list->patterns = patterns;
+	list->pattern_count = count;
+}
+
 static void forecast_deinit(struct forecast *forecast)
 {
 	for (size_t i = 0; i < forecast->count; i++) {
@@ -340,6 +347,18 @@ static bool reserve_sites(struct probe_list *list, size_t count)
 	return true;
 }
 
+/* The notes of a file, and then its functions. */
+static size_t notes_of(const struct list_file *file)
+{
+	return file->notes.count + file->functions.count;
+}
+
+static const struct sdt_note *note_of(const struct list_file *file, size_t i)
+{
+	return i < file->notes.count ? &file->notes.notes[i]
+				     : file->functions.items[i - file->notes.count];
+}
+
 /*
  * Adds a file's notes, which it takes over in any case. If it succeeds and the file has notes, it
  * also takes over the object and the descriptor in `file`.
@@ -354,23 +373,28 @@ static struct probe_error *add_file(
 
 		error = add_defect(list, object_path(object), defect->offset, defect->what);
 	}
-	if (error || file->notes.count == 0) {
+	if (!error && list->patterns)
+		error = select_functions(object, object_path(object), list->patterns,
+			list->pattern_count, &file->functions);
+	if (error || notes_of(file) == 0) {
 		sdt_notes_deinit(&file->notes);
+		sdt_functions_deinit(&file->functions);
 		return error;
 	}
 	file->machine = object_machine(object);
 	file->path = strdup(object_path(object));
 	file->build_id = strdup(object_build_id(object));
 	if (!file->path || !file->build_id || !ARRAY_ROOM(list->files, list->file_count) ||
-		!reserve_sites(list, file->notes.count)) {
+		!reserve_sites(list, notes_of(file))) {
 		sdt_notes_deinit(&file->notes);
+		sdt_functions_deinit(&file->functions);
 		free(file->path);
 		free(file->build_id);
 		return probe_error_no_memory();
 	}
 	file->first_site = file->lines_next = list->site_count;
-	for (size_t i = 0; i < file->notes.count; i++) {
-		const struct sdt_note *note = &file->notes.notes[i];
+	for (size_t i = 0; i < notes_of(file); i++) {
+		const struct sdt_note *note = note_of(file, i);
 
 		list->more[list->site_count] =
 			(struct list_site){.file = list->file_count, .kind = note->kind};
@@ -456,6 +480,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
 		.notes = module->notes,
+		.functions = module->functions,
 		.bias = module->bias,
 		.start = module->start,
 		.end = module->end,
@@ -463,6 +488,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 		.fd = module->fd,
 	};
 	module->notes_read = false;
+	module->functions = (struct sdt_functions){0};
 	error = add_file(list, module->object, &file, pid);
 	if (list->file_count > files) {
 		module->object = NULL;
@@ -582,8 +608,9 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
 {
-	size_t total = file->notes.count;
-	AUTO_FREE const struct sdt_note **notes = select_by_name(&file->notes);
+	size_t total;
+	AUTO_FREE const struct sdt_note **notes =
+		select_by_name(&file->notes, &file->functions, &total);
 	struct probe_error *error = NULL;
 
 	if (!notes)

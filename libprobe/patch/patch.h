@@ -576,7 +576,9 @@ struct list_file {
 	char *path;
 	char *build_id;
 	uint16_t machine;
-	struct sdt_notes notes; /* notes of the file; they own the strings of its sites */
+	/* Notes and functions of the file; they own the strings of its sites. */
+	struct sdt_notes notes;
+	struct sdt_functions functions;
 	uint64_t bias;
 	uint64_t start, end; /* range of run-time addresses in a process */
 	/* The file's object, for details. Modules keep it open, because they may have no path. */
@@ -611,6 +613,9 @@ struct list_process {
 };
 
 struct probe_list {
+	/* See probe_list_functions(); borrowed. */
+	const struct probe_pattern *const *patterns;
+	size_t pattern_count;
 	struct list_process *processes;
 	size_t process_count;
 	struct list_file *files;

@@ -378,8 +378,7 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * A function's entry has no nop. Another tool's breakpoint may be on the first instruction, and
- * threads continue after that instruction. So it stays, unless it is as long as a jump, or never
+ * A gate's site has no nop. Another tool's breakpoint may be on the first instruction, and threads continue after that instruction. So it stays, unless it is as long as a jump, or never
  * falls through.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
@@ -430,8 +429,17 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	if (!segment || !segment->executable)
 		return plan;
 	plan.byte_count = object_read(p->object, plan.pc, plan.bytes, PLAN_BYTES);
-	if (sdt_is_entry(note->kind))
+	plan.refused = note->refused || note->kind == SDT_GATE;
+	plan.behind.cannot = note->refused;
+	if (note->refused)
+		return plan;
+	plan.is_entry = note->kind == SDT_ENTRY;
+	if (plan.is_entry)
+		plan.behind.offset = note->keep;
+	else if (note->kind == SDT_GATE)
 		plan_entry(p->arch, &plan);
+	else if (note->kind == SDT_EXIT)
+		plan.is_exit = true;
 	else
 		plan_bytes(p, &plan);
 	return plan;
@@ -509,7 +517,7 @@ static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	for (size_t i = 0; i < p->count; i++) {
 		plans[i] = read_plan(p, rows->notes[i]);
 		if (plans[i].byte_count && !plans[i].ocaml && !plans[i].behind.cannot &&
-			!sdt_is_entry(rows->notes[i]->kind) && !find_neighbours(p, i))
+			rows->notes[i]->kind == SDT_NOP && !find_neighbours(p, i))
 			return probe_error_no_memory();
 	}
 	error = examine(p, false);

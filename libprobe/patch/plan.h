@@ -41,6 +41,9 @@ struct plan {
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
 	size_t byte_count;
 	bool ocaml;	/* a toggle of OCaml's follows the nop */
+	bool refused;	/* there is a reason against all plans: behind.cannot */
+	bool is_entry;	/* a function's entry */
+	bool is_exit;	/* the instruction at pc leaves a function, and moves with those before it */
 	bool short_nop; /* the nop at pc has no room for a jump */
 	/* another site's nop follows, and the jump is after both */
 	bool is_followed;
@@ -55,7 +58,7 @@ struct plan {
 #define X(constant, number, name) struct plan_way name;
 	PROBE_PLANS(X, )
 #undef X
-	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's bytes from pc - before.length on */
+	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's bytes from pc + before.offset on */
 };
 
 struct claims;
@@ -170,6 +173,8 @@ extern const char plan_code_ends[];   /* the code ends after the nop */
 bool plan_can_lead(const struct object *object, struct arch_extent to);
 extern const char plan_leads_nowhere[];
 
+/* Returns how many bytes before pc the plan `before` changes. */
+size_t plan_bytes_before(const struct plan *plan);
 /* Returns how many bytes before pc a plan changes or relies on. */
 size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops);
 

@@ -90,8 +90,8 @@ size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret)
 	size_t at = (size_t)offset - plan->row;
 
 	if (offset < 0) {
-		*ret = plan->before_bytes + (plan->before.length + offset);
-		return (size_t)-offset;
+		*ret = plan->before_bytes + (offset - plan->before.offset);
+		return (size_t)(plan->before.length - (offset - plan->before.offset));
 	}
 	if (at > plan->byte_count)
 		at = plan->byte_count;
@@ -189,6 +189,11 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 	const char *reason;
 
 	return plan->short_nop && !plan_choose(plan, p->order, &reason);
+}
+
+size_t plan_bytes_before(const struct plan *plan)
+{
+	return plan->before.offset < 0 ? (size_t)-plan->before.offset : 0;
 }
 
 size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops)

@@ -560,6 +560,7 @@ static void set_range(const struct lookup *lookup, struct module *module)
 
 static void module_deinit(struct module *module)
 {
+	sdt_functions_deinit(&module->functions);
 	if (!module->file) {
 		if (module->notes_read)
 			sdt_notes_deinit(&module->notes);
@@ -913,6 +914,7 @@ struct probe_error *module_distrust(struct module *module, const char *reason)
 			sdt_notes_deinit(&module->notes);
 		object_close(module->object);
 	}
+	sdt_functions_deinit(&module->functions);
 	module->object = NULL;
 	module->notes = (struct sdt_notes){0};
 	module->notes_read = false;

@@ -481,6 +481,7 @@ struct module {
 	struct file *file;	/* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
+	struct sdt_functions functions; /* the functions that were asked for */
 };
 
 /* Sorted by start. Initialise with {0}. */

@@ -563,6 +563,29 @@ bool catalogue_name_matches(const char *pattern, const char *name)
 	return !*pattern;
 }
 
+/* ---- Functions that no file describes --------------------------------------------------- */
+
+/* The numbers of arguments are those of struct arch_entry and arch.return_args. */
+static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {{.name = "arg0"}, {.name = "arg1"},
+	{.name = "arg2"}, {.name = "arg3"}, {.name = "arg4"}, {.name = "arg5"}, {.name = "arg6"},
+	{.name = "arg7"}, {.name = "arg8"}, {.name = "arg9"}, {.name = "farg0"}, {.name = "farg1"}, {.name = "farg2"}, {.name = "farg3"},
+	{.name = "farg4"}, {.name = "farg5"}, {.name = "farg6"}, {.name = "farg7"}};
+static const struct probe_arg_meaning exit_args[] = {{.name = "retval"}, {.name = "fretval"}};
+static const struct probe_meaning any_entry = {
+	.provider = SDT_FUNCTIONS, .name = "*", .args = entry_args, .arg_count = ARCH_FUNCTION_ARGS};
+static const struct probe_meaning any_exit = {
+	.provider = SDT_FUNCTIONS, .name = "*" SDT_RETURN, .args = exit_args, .arg_count = 2};
+
+const struct probe_meaning *catalogue_any_function(bool is_return)
+{
+	return is_return ? &any_exit : &any_entry;
+}
+
+size_t catalogue_shown(const struct probe_meaning *meaning)
+{
+	return !meaning || meaning == &any_entry ? 0 : meaning == &any_exit ? 1 : meaning->arg_count;
+}
+
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count)
 {
@@ -579,7 +602,9 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 				return meaning;
 		}
 	}
-	return NULL;
+	if (!sdt_is_function(provider))
+		return NULL;
+	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
 }
 
 const char *probe_meaning_word(const struct probe_arg_meaning *arg, int64_t number)

@@ -235,6 +235,21 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 	}
 }
 
+/* ---- Functions ------------------------------------------------------------------------- */
+
+/* Makes a pair of each function's entry and exits. */
+static void apply_functions(
+	const struct select_probe *probes, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = i + 1; k < count && probes[i].kind == SDT_ENTRY; k++) {
+			if (!select_is_exit_of(&probes[k], &probes[i]))
+				continue;
+			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = *pairs};
+			parts[k] = (struct pair_part){.role = PAIR_END, .pair = (*pairs)++};
+		}
+}
+
 /* ---- Begins that take the arguments of another probe ----------------------------------- */
 
 /* Returns true if a probe is the giver of a start event, which takes its arguments. */
@@ -378,6 +393,7 @@ static struct probe_error *find_known(const struct selection *s,
 
 		end = provider_end(s, i);
 		if (pairs) {
+			apply_functions(s->probes + i, end - i, parts + i, pairs);
 			apply_catalogue(catalogue, provider, names + i, end - i, parts + i, pairs);
 			apply_rules(names + i, end - i, parts + i, pairs);
 		}

@@ -164,6 +164,13 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
+	/*
+	 * The pattern names functions. Then `path` is a library, too, and `name` or `regex` is
+	 * compared with a function's name without parameters.
+	 */
+	bool is_function;
+	bool is_return; /* it names the exits of functions, not their entries */
+	bool is_both;	/* see probe_pattern_pair() */
 	/* For names of arguments; borrowed. A list with names is parsed again for each probe. */
 	const struct probe_catalogue *catalogue;
 	/* the list in `text` if it contains names, otherwise NULL */
@@ -243,10 +250,12 @@ static char *double_dashes(const char *from, size_t length, bool is_glob)
 
 /* ---- The pattern itself ------------------------------------------------------ */
 
-static struct probe_error *parse_regex(const struct pattern_text *parser, const char *end)
+/* Parses the expression between the slashes at `from` and before `end`. */
+static struct probe_error *parse_regex(
+	const struct pattern_text *parser, const char *from, const char *end)
 {
 	struct probe_pattern *pattern = parser->pattern;
-	char *source = strndup(parser->text + 1, (size_t)(end - parser->text) - 2);
+	char *source = strndup(from + 1, (size_t)(end - from) - 2);
 	char why[128];
 	int status;
 
@@ -258,7 +267,7 @@ static struct probe_error *parse_regex(const struct pattern_text *parser, const 
 		return probe_error_no_memory();
 	if (status) {
 		regerror(status, &pattern->regex, why, sizeof(why));
-		return mistake(parser, parser->text + 1, why);
+		return mistake(parser, from + 1, why);
 	}
 	pattern->is_regex = true;
 	return NULL;
@@ -321,6 +330,91 @@ static const char *last_colon(const char *from, const char *end)
 	return NULL;
 }
 
+/* Finds the target of a path that is a symbolic link (/lib), because /proc/PID/maps shows it. */
+static struct probe_error *resolve_path(struct probe_pattern *pattern)
+{
+	if (pattern->path && strchr(pattern->path, '/') && !is_glob(pattern->path)) {
+		pattern->resolved = realpath(pattern->path, NULL);
+		if (!pattern->resolved && errno == ENOMEM)
+			return probe_error_no_memory();
+	}
+	return NULL;
+}
+
+/* ---- Functions --------------------------------------------------------------- */
+
+/* The prefixes of functions: our own, and those of bpftrace. */
+static const struct {
+	const char *text;
+	bool is_return;
+} function_prefixes[] = {{SDT_FUNCTIONS, false}, {"uprobe:", false}, {"uretprobe:", true}};
+
+/* Returns the first colon outside brackets that is not one of C++'s `::`, or NULL. */
+static const char *single_colon(const char *from, const char *end)
+{
+	for (const char *at = from; at < end; at++) {
+		if (*at == '[') {
+			const char *close = memchr(at, ']', (size_t)(end - at));
+
+			at = close ? close : at;
+		} else if (*at == ':' && at + 1 < end && at[1] == ':') {
+			at++;
+		} else if (*at == ':') {
+			return at;
+		}
+	}
+	return NULL;
+}
+
+/* Parses [FILE:]NAME[:return] between `from` and `end`. NAME may be a /regex/. */
+static struct probe_error *parse_function(
+	const struct pattern_text *parser, const char *from, const char *end)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	const size_t suffix = strlen(SDT_RETURN);
+	const char *colon;
+	struct probe_error *error = check_brackets(parser, from, end);
+
+	pattern->is_function = pattern->is_library = true;
+	if ((size_t)(end - from) > suffix && memcmp(end - suffix, SDT_RETURN, suffix) == 0) {
+		pattern->is_return = true;
+		end -= suffix;
+	}
+	colon = single_colon(from, end);
+	if (error)
+		return error;
+	if (colon && colon > from) {
+		pattern->path = strndup(from, (size_t)(colon - from));
+		if (!pattern->path)
+			return probe_error_no_memory();
+	}
+	from = colon ? colon + 1 : from;
+	if (from == end)
+		return mistake(parser, end, "expected the name of a function");
+	pattern->provider = strdup(SDT_FUNCTIONS "*");
+	pattern->name = strndup(from, (size_t)(end - from));
+	if (!pattern->provider || !pattern->name)
+		return probe_error_no_memory();
+	error = resolve_path(pattern);
+	if (error)
+		return error;
+	return end - from > 2 && *from == '/' && end[-1] == '/' ? parse_regex(parser, from, end)
+								: NULL;
+}
+
+/* Finds the prefix of functions at the start of the text. Returns its length, or 0. */
+static size_t function_prefix(const char *text, bool *is_return_ret)
+{
+	for (size_t i = 0; i < sizeof(function_prefixes) / sizeof(*function_prefixes); i++) {
+		size_t length = strlen(function_prefixes[i].text);
+
+		*is_return_ret = function_prefixes[i].is_return;
+		if (strncmp(text, function_prefixes[i].text, length) == 0)
+			return length;
+	}
+	return 0;
+}
+
 /* Skips the prefix of bpftrace and bcc before a path. */
 static const char *skip_tool(const char *from, const char *end)
 {
@@ -371,13 +465,7 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 		return probe_error_no_memory();
 	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])
 		pattern->without_prefix = pattern->provider + 4;
-	/* A symbolic link (/lib) also stands for its target, which /proc/PID/maps shows. */
-	if (pattern->path && strchr(pattern->path, '/') && !is_glob(pattern->path)) {
-		pattern->resolved = realpath(pattern->path, NULL);
-		if (!pattern->resolved && errno == ENOMEM)
-			return probe_error_no_memory();
-	}
-	return NULL;
+	return resolve_path(pattern);
 }
 
 /*
@@ -403,6 +491,7 @@ static const char *find_captures(const char *text)
 static struct probe_error *parse(const struct pattern_text *parser)
 {
 	const char *text = parser->text, *captures = find_captures(text);
+	size_t prefix = function_prefix(text, &parser->pattern->is_return);
 	const char *expected, *end = captures;
 	struct probe_error *error;
 
@@ -410,8 +499,10 @@ static struct probe_error *parse(const struct pattern_text *parser)
 		end--;
 	if (end == text)
 		return mistake(parser, text, "expected provider:name");
-	if (end - text > 2 && text[0] == '/' && end[-1] == '/')
-		error = parse_regex(parser, end);
+	if (prefix)
+		error = parse_function(parser, text + prefix, end);
+	else if (end - text > 2 && text[0] == '/' && end[-1] == '/')
+		error = parse_regex(parser, text, end);
 	else
 		error = parse_globs(parser, end);
 	if (error || !*captures)
@@ -504,6 +595,22 @@ void pattern_predicate(
 	*data_ret = (uintptr_t)pattern->data;
 }
 
+bool pattern_is_function(const struct probe_pattern *pattern)
+{
+	return pattern->is_function;
+}
+
+bool probe_pattern_pair(struct probe_pattern *pattern)
+{
+	pattern->is_both = pattern->is_function && !pattern->is_return;
+	return pattern->is_both;
+}
+
+bool pattern_wants(const struct probe_pattern *pattern, bool is_return)
+{
+	return pattern->is_both || pattern->is_return == is_return;
+}
+
 bool pattern_is_exact(const struct probe_pattern *pattern)
 {
 	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
@@ -512,7 +619,7 @@ bool pattern_is_exact(const struct probe_pattern *pattern)
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret)
 {
-	if (!pattern_is_exact(pattern) || is_glob(pattern->provider))
+	if (!pattern_is_exact(pattern) || is_glob(pattern->provider) || pattern->is_function)
 		return false;
 	*provider_ret = pattern->provider;
 	*name_ret = pattern->name;
@@ -640,12 +747,41 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 	return matches;
 }
 
+bool pattern_names_function(
+	const struct probe_pattern *pattern, const char *path, const char *function)
+{
+	if (!pattern->is_function || (path && !matches_path(pattern, path)))
+		return false;
+	if (!function)
+		return true;
+	if (pattern->is_regex)
+		return regexec(&pattern->regex, function, 0, NULL, 0) == 0;
+	return strcmp(pattern->name, function) == 0 || fnmatch(pattern->name, function, 0) == 0;
+}
+
+/* Does the pattern name a probe at the entries or exits of functions? `path` may be NULL. */
+static bool matches_function(
+	const struct probe_pattern *pattern, const char *path, const char *provider, const char *name)
+{
+	bool is_return = sdt_kind_of(provider, name) == SDT_EXIT;
+	AUTO_FREE char *function = NULL;
+
+	if (!is_return)
+		return pattern_wants(pattern, false) &&
+		       pattern_names_function(pattern, path, name);
+	function = strndup(name, strlen(name) - strlen(SDT_RETURN));
+	return function && pattern_wants(pattern, true) &&
+	       pattern_names_function(pattern, path, function);
+}
+
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name)
 {
 	AUTO_FREE char *doubled = NULL;
 
 	if (pattern->predicate)
 		return true;
+	if (pattern->is_function || sdt_is_function(provider))
+		return pattern->is_function && matches_function(pattern, NULL, provider, name);
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&
@@ -661,6 +797,8 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 {
 	if (pattern->predicate)
 		return pattern->predicate(path, provider, name, pattern->data);
+	if (pattern->is_function)
+		return sdt_is_function(provider) && matches_function(pattern, path, provider, name);
 	return pattern_may_name(pattern, provider, name) &&
 	       (pattern->is_regex || matches_path(pattern, path));
 }

@@ -124,6 +124,14 @@ int catalogue_same_arg(const struct probe_meaning *meaning, const char *word, bo
 /* `pattern` may contain `*`. `-` and `__` match each other. */
 bool catalogue_name_matches(const char *pattern, const char *name);
 
+/* Returns the description of a function's entry or exits that no file describes. */
+const struct probe_meaning *catalogue_any_function(bool is_return);
+/*
+ * Returns how many arguments of a function are shown without a list: those that a file describes, or
+ * what a function returns; of an unknown function's arguments, none.
+ */
+size_t catalogue_shown(const struct probe_meaning *meaning);
+
 /* Returns true if a word has a meaning in expressions, so that no argument can have this name. */
 bool catalogue_is_reserved(const char *word, size_t length);
 
@@ -154,6 +162,17 @@ bool pattern_has_symbols(const struct probe_pattern *pattern);
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
 	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
+
+/* Does the pattern name functions? Only such a pattern matches a function's entry or exits. */
+bool pattern_is_function(const struct probe_pattern *pattern);
+/* Does a pattern of functions name exits (or, if `is_return` is false, entries)? */
+bool pattern_wants(const struct probe_pattern *pattern, bool is_return);
+/*
+ * Does the pattern name a function of the file at `path`, or any function if `function` is NULL?
+ * The function's name has no parameters and no version. `path` may be NULL, for any file.
+ */
+bool pattern_names_function(
+	const struct probe_pattern *pattern, const char *path, const char *function);
 
 /* Like probe_pattern_matches() for any module. True for predicates. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
@@ -525,6 +544,17 @@ const char *operand_parse(const char **at, struct capture *ret);
 /* Like operand_parse(), for a string's or bytes' address without parentheses: `arg0 + 8`. */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
+/* ---- Functions ------------------------------------------------------------------------------- */
+
+enum { FUNCTIONS_MAX = 1000 /* of all modules, unless a request allows more */ };
+
+/*
+ * Adds the functions of the object at `path` that the patterns name, each once: a note for an entry,
+ * and one for each exit. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, const char *path,
+	const struct probe_pattern *const *patterns, size_t count, struct sdt_functions *inout);
+
 /* ---- Select ---------------------------------------------------------------------------------- */
 
 /* The probes and sites of a process that a request names. */
@@ -568,6 +598,9 @@ static inline uint16_t select_times(const struct select_probe *probe)
 {
 	return probe->times ? probe->times : 1;
 }
+
+/* Are these the exits and the entry of the functions with one name in a file? */
+bool select_is_exit_of(const struct select_probe *exit, const struct select_probe *entry);
 
 /* The selected probes, and their sites by probe. Initialise with {0}. */
 struct selection {
@@ -615,7 +648,8 @@ uint64_t select_key(
 uint64_t select_key_place(uint64_t key, const char *provider, const char *name);
 
 /* Returns notes sorted by provider and name; the caller frees the array. NULL if out of memory. */
-const struct sdt_note **select_by_name(const struct sdt_notes *notes);
+const struct sdt_note **select_by_name(
+	const struct sdt_notes *notes, const struct sdt_functions *functions, size_t *count_ret);
 /* Returns the index after the last note of the same probe, in an array from select_by_name(). */
 size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from);
 

@@ -21,14 +21,19 @@ static int compare_notes(const void *a, const void *b)
 	return order ? order : x < y ? -1 : x > y;
 }
 
-const struct sdt_note **select_by_name(const struct sdt_notes *notes)
+const struct sdt_note **select_by_name(
+	const struct sdt_notes *notes, const struct sdt_functions *functions, size_t *count_ret)
 {
-	const struct sdt_note **sorted = calloc(notes->count + 1, sizeof(*sorted));
+	size_t count = notes->count + functions->count;
+	const struct sdt_note **sorted = calloc(count + 1, sizeof(*sorted));
 
 	for (size_t i = 0; sorted && i < notes->count; i++)
 		sorted[i] = &notes->notes[i];
+	for (size_t i = 0; sorted && i < functions->count; i++)
+		sorted[notes->count + i] = functions->items[i];
 	if (sorted)
-		qsort(sorted, notes->count, sizeof(*sorted), compare_notes);
+		qsort(sorted, count, sizeof(*sorted), compare_notes);
+	*count_ret = count;
 	return sorted;
 }
 
@@ -81,6 +86,15 @@ uint64_t select_key(
 uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
 {
 	return hash_back(hash_back(key, name), provider) ^ HASH_START;
+}
+
+bool select_is_exit_of(const struct select_probe *exit, const struct select_probe *entry)
+{
+	size_t length = strlen(entry->name);
+
+	return exit->kind == SDT_EXIT && entry->kind == SDT_ENTRY &&
+	       exit->module == entry->module && strncmp(exit->name, entry->name, length) == 0 &&
+	       strcmp(exit->name + length, SDT_RETURN) == 0;
 }
 
 struct place {
@@ -224,11 +238,14 @@ static struct probe_error *select_module(struct module *module,
 {
 	struct probe_error *error = module_read_notes(module);
 	AUTO_FREE const struct sdt_note **notes = NULL;
-	size_t count = module->notes.count;
+	size_t count;
 
+	if (!error)
+		error = select_functions(module->object, module->path, patterns, pattern_count,
+			&module->functions);
 	if (error)
 		return error;
-	notes = select_by_name(&module->notes);
+	notes = select_by_name(&module->notes, &module->functions, &count);
 	if (!notes)
 		return probe_error_no_memory();
 	for (size_t i = 0, end; i < count && !error; i = end) {

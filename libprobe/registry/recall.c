@@ -155,19 +155,23 @@ static int compare_facts(const void *a, const void *b)
 }
 
 /* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
-static struct fact *facts_of(const struct module *module)
+static struct fact *facts_of(const struct module *module, size_t *count_ret)
 {
 	const struct sdt_notes *notes = &module->notes;
-	struct fact *facts = calloc(notes->count + 1, sizeof(*facts));
+	size_t count = notes->count + module->functions.count;
+	struct fact *facts = calloc(count + 1, sizeof(*facts));
 
-	for (size_t i = 0; facts && i < notes->count; i++) {
-		const struct sdt_note *note = &notes->notes[i];
+	for (size_t i = 0; facts && i < count; i++) {
+		const struct sdt_note *note = i < notes->count
+						      ? &notes->notes[i]
+						      : module->functions.items[i - notes->count];
 
 		facts[i] = (struct fact){note->pc + module->bias,
 			select_key(notes, module->bias, note->provider, note->name)};
 	}
 	if (facts)
-		qsort(facts, notes->count, sizeof(*facts), compare_facts);
+		qsort(facts, count, sizeof(*facts), compare_facts);
+	*count_ret = count;
 	return facts;
 }
 
@@ -193,17 +197,50 @@ static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stu
 	return state == SITE_PATCHED || state == SITE_COVERED;
 }
 
-static struct probe_error *check_module(pid_t pid, const struct registry *r, struct module *module)
+/*
+ * Adds the functions of a module that are enabled. Functions have no notes in the file; the registry
+ * has their names.
+ */
+static struct probe_error *recall_functions(const struct registry *r,
+	const struct registry_names *names, size_t first, size_t end, struct module *module)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = first; i < end && !error; i++) {
+		const struct reg_stub *stub = &r->stubs[i];
+		const struct reg_name *name = is_probed(r, stub)
+						      ? registry_names_find(names, stub->key)
+						      : NULL;
+
+		/* A site has an element for each session; they are adjacent. */
+		if (name && sdt_is_function(name->provider) &&
+			(i == first || stub[-1].pc != stub->pc || stub[-1].key != stub->key))
+			error = sdt_functions_add(&module->functions,
+				&(struct sdt_note){.provider = name->provider,
+					.name = name->name,
+					.args = "",
+					.kind = sdt_kind_of(name->provider, name->name),
+					.pc = stub->pc - module->bias});
+	}
+	return error;
+}
+
+static struct probe_error *check_module(pid_t pid, const struct registry *r,
+	const struct registry_names *names, struct module *module)
 {
 	size_t first = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->start);
 	size_t end = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->end);
 	struct probe_error *error = first < end ? module_read_notes(module) : NULL;
 	struct fact *facts;
+	size_t count;
 	bool changed = false;
 
 	if (error || first == end || !module->object)
 		return error;
-	facts = facts_of(module);
+	error = recall_functions(r, names, first, end, module);
+	if (error)
+		return error;
+	facts = facts_of(module, &count);
 	if (!facts)
 		return probe_error_no_memory();
 	for (size_t i = first; i < end && !changed; i++) {
@@ -211,8 +248,7 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 		const struct fact fact = {stub->pc, stub->key};
 
 		changed = is_probed(r, stub) &&
-			  !bsearch(&fact, facts, module->notes.count, sizeof(*facts),
-				  compare_facts) &&
+			  !bsearch(&fact, facts, count, sizeof(*facts), compare_facts) &&
 			  is_patched(pid, r, stub);
 	}
 	free(facts);
@@ -364,7 +400,7 @@ static bool add_note(
 	if (!ARRAY_ROOM(notes->notes, notes->count))
 		return false;
 	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
-		.kind = sdt_kind_of(candidate->provider),
+		.kind = sdt_kind_of(candidate->provider, candidate->name),
 		.name = candidate->name,
 		.args = "",
 		.pc = pc,
@@ -471,12 +507,17 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
 	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count)
 {
-	struct probe_error *error = NULL;
+	struct registry_names names;
+	struct probe_error *error;
 
 	if (!registry->probe_count)
 		return NULL;
+	error = registry_names(registry, &names);
+	if (error)
+		return error;
 	for (size_t i = 0; i < modules->count && !error; i++)
-		error = check_module(pid, registry, &modules->items[i]);
+		error = check_module(pid, registry, &names, &modules->items[i]);
+	registry_names_deinit(&names);
 	if (!error)
 		error = add_missing(pid, maps, registry, modules);
 	return error ? error : recall_unread(modules, registry, patterns, count);

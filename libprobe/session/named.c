@@ -67,11 +67,22 @@ static const char *what(size_t index)
 
 /* ---- Examples --------------------------------------------------------------------------- */
 
+/* Is this the description of unknown functions, for a pattern of functions? */
+static bool is_any_function(
+	const struct probe_pattern *pattern, const struct probe_meaning *meaning)
+{
+	for (int is_return = 0; is_return < 2; is_return++)
+		if (meaning == catalogue_any_function(is_return))
+			return pattern_is_function(pattern) && pattern_wants(pattern, is_return);
+	return false;
+}
+
 static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_meaning *meaning)
 {
 	for (size_t i = 0; i < count; i++)
-		if (pattern_may_name(patterns[i], meaning->provider, meaning->name))
+		if (pattern_may_name(patterns[i], meaning->provider, meaning->name) ||
+			is_any_function(patterns[i], meaning))
 			return true;
 	return false;
 }
@@ -85,7 +96,7 @@ static struct probe_error *none_has(size_t index, const char *text)
 		what(index), text);
 }
 
-/* Returns the meanings one by one, the library's own last, and then NULL. */
+/* Returns the meanings one by one: the library's own, those of any function, and then NULL. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
 	for (size_t i = catalogue->source_count; i-- > 0;) {
@@ -96,7 +107,7 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 			return &file->probes[index];
 		index -= count;
 	}
-	return NULL;
+	return index < 2 ? catalogue_any_function(index) : NULL;
 }
 
 static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
@@ -163,7 +174,8 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 
 	if (pairing == PROBE_PAIRING_NAMES)
 		return is_asked(patterns, count, meaning) &&
-		       (meaning->end_count || pair_may_be(meaning->name, &stem) == PAIR_BEGIN ||
+		       (meaning->end_count || meaning == catalogue_any_function(false) ||
+			       pair_may_be(meaning->name, &stem) == PAIR_BEGIN ||
 			       may_give(names, patterns, count, meaning));
 	for (size_t i = 0; i < count; i++) {
 		size_t place = pairs_place(patterns, count, names->options.catalogue, i);

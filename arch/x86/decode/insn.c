@@ -327,6 +327,47 @@ bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret)
 	return true;
 }
 
+/* Returns the bit of a register of capstone, of any width, in disasm_writes(). */
+static uint32_t bit_of(unsigned int reg)
+{
+	static const uint16_t integers[DISASM_INTEGERS][5] = {
+		{X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL},
+		{X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL},
+		{X86_REG_RDX, X86_REG_EDX, X86_REG_DX, X86_REG_DL, X86_REG_DH},
+		{X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL, X86_REG_CH},
+		{X86_REG_R8, X86_REG_R8D, X86_REG_R8W, X86_REG_R8B},
+		{X86_REG_R9, X86_REG_R9D, X86_REG_R9W, X86_REG_R9B},
+	};
+	static const unsigned int floats[] = {X86_REG_XMM0, X86_REG_YMM0, X86_REG_ZMM0};
+
+	for (unsigned int i = 0; i < DISASM_INTEGERS; i++)
+		for (unsigned int k = 0; k < 5; k++)
+			if (reg && integers[i][k] == reg)
+				return 1u << i;
+	for (unsigned int i = 0; i < sizeof(floats) / sizeof(*floats); i++)
+		if (reg >= floats[i] && reg < floats[i] + DISASM_FLOATS)
+			return 1u << (8 + reg - floats[i]);
+	return reg == X86_REG_RSP || reg == X86_REG_ESP || reg == X86_REG_SP ? DISASM_WRITES_SP : 0;
+}
+
+uint32_t disasm_writes(const uint8_t *bytes, size_t length)
+{
+	struct disasm *disasm = disasm_get();
+	const cs_detail *detail;
+	uint32_t ret = 0;
+
+	if (!disasm || !decode(disasm, true, bytes, length))
+		return DISASM_ALL;
+	detail = disasm->insn->detail;
+	for (uint8_t i = 0; i < detail->x86.op_count; i++)
+		if (detail->x86.operands[i].type == X86_OP_REG &&
+			detail->x86.operands[i].access != CS_AC_READ)
+			ret |= bit_of(detail->x86.operands[i].reg);
+	for (uint8_t i = 0; i < detail->regs_write_count; i++)
+		ret |= bit_of(detail->regs_write[i]);
+	return ret;
+}
+
 /* ==== Insn ==================================================================================== */
 
 struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)

@@ -112,6 +112,13 @@ PROBE_MUST_CHECK struct probe_error *probe_list_create(struct probe_list **ret);
 void probe_list_free(struct probe_list *list);
 
 /*
+ * Makes the list add the functions that patterns of functions name, with the files and processes that
+ * are added later: a site for an entry, one for each exit. The patterns are borrowed.
+ */
+void probe_list_functions(
+	struct probe_list *list, const struct probe_pattern *const *patterns, size_t count);
+
+/*
  * Adds the sites of an ELF file. A file without probes adds nothing. Malformed notes become
  * defects. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_FORMAT (not an ELF
  * file), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.

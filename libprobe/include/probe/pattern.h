@@ -13,6 +13,13 @@
  *   usdt:path:provider:name, usdt:path:name   bpftrace
  *   u:path:name, u:path:provider:name         bcc
  * `-` in a probe's name is the same as `__` (DTrace).
+ * A pattern of functions is one of
+ *   fn:FILE:NAME, fn:NAME                 the entry
+ *   fn:FILE:NAME:return, fn:NAME:return   the exits, by which the function returns
+ *   uprobe:FILE:NAME, uretprobe:FILE:NAME the same, as bpftrace has them
+ * FILE is a path, a file name or the name of a library (libc, c); NAME a symbol without parameters
+ * (`ns::f` in C++), a glob, or a /regex/. The probes are those of the provider fn:FILE, FILE without
+ * `.so` and what follows it.
  *
  * CAPTURE is one of
  *   argN                   the argument; N counts from 0
@@ -68,6 +75,13 @@ PROBE_MUST_CHECK struct probe_error *probe_pattern_parse_named(
 PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
 	void *data, struct probe_pattern **ret);
+
+/*
+ * Makes a pattern of functions match their exits as well as their entries, so that it names pairs
+ * by itself (PROBE_PAIRING_NAMES). Returns false for a pattern of exits alone or of static probes,
+ * which stays as it is.
+ */
+bool probe_pattern_pair(struct probe_pattern *pattern);
 
 /* Frees a pattern. NULL is allowed. */
 void probe_pattern_free(struct probe_pattern *pattern);

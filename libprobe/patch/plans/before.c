@@ -78,30 +78,43 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Returns the highest start of a jump that ends at the site or earlier, lies in one page, and does
- * not begin at the function's first instruction. Returns 0 if there is no such start.
+ * Returns the highest start of a jump that covers `need` bytes up to `end`, lies in one page, and
+ * does not begin at the function's first instruction. Returns 0 if there is no such start.
  */
-static uint64_t choose_start(
-	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
+static uint64_t choose_start(const struct begins *begins, uint64_t function, uint64_t end,
+	size_t jump, size_t need)
 {
 	for (size_t i = begins->count; i-- > 0;) {
 		uint64_t start = begins->at[i];
 
-		if (pc - start > PLAN_BEFORE_BYTES || start == function)
+		if (end - start > PLAN_BEFORE_BYTES || start == function)
 			break;
-		if (pc - start >= jump && start % PAGE_BYTES <= PAGE_BYTES - jump)
+		if (end - start >= need && start % PAGE_BYTES <= PAGE_BYTES - jump)
 			return start;
 	}
 	return 0;
 }
 
+/* Returns the length of the instruction that leaves a function at an exit; 0 for other sites. */
+static size_t exit_length(const struct arch *arch, const struct plan *plan)
+{
+	struct arch_insn insn;
+
+	return plan->is_exit &&
+			       arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn)
+		       ? insn.length
+		       : 0;
+}
+
 /*
  * Asks whether the instructions before a site can move, as if a site, `ret`, were at their start.
- * Returns NULL, or the reason why the question is pointless.
+ * Those before an exit move with it, and with as few others as possible, since more may be entered
+ * in their middle; padding may follow them. Returns NULL, or the reason why the question is pointless.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
 {
+	size_t last = exit_length(arch, plan), need = arch->jump_length;
 	struct object_function function;
 	struct begins begins;
 	uint64_t start;
@@ -109,7 +122,7 @@ static const char *ask(
 	if (!object_function_at(object, plan->pc, &function) ||
 		!find_begins(object, arch, function.range.start, plan->pc, &begins))
 		return no_start;
-	start = choose_start(&begins, function.range.start, plan->pc, arch->jump_length);
+	start = choose_start(&begins, function.range.start, plan->pc + last, need, need);
 	if (!start)
 		return no_room;
 	*ret = (struct plan){.pc = start};
@@ -122,7 +135,10 @@ static struct probe_error *examine(struct planning *p)
 	const struct arch *arch = p->arch;
 	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
 	struct probe_error *error;
-	uint8_t length;
+	/* A toggle's last byte must not be before the moved instructions. */
+	const uint8_t margin = arch->toggle ? arch->toggle->offset + arch->toggle->covers - 1 : 1;
+	const char *reason;
+	size_t length, last;
 
 	if (!asked)
 		return probe_error_no_memory();
@@ -130,19 +146,21 @@ static struct probe_error *examine(struct planning *p)
 		struct plan *plan = &p->plans[i];
 
 		/* Sites that are not OCaml's need this plan only if no better one is possible. */
-		if (!plan->ocaml && !plan_is_wanting(p, plan))
+		if (!plan->ocaml && !plan_is_wanting(p, plan) &&
+			!(plan->is_exit && !plan_choose(plan, p->order, &reason)))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
 			return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
 		plan->before.cannot = ask(p->object, arch, plan, &asked[i]);
-		length = (uint8_t)(plan->pc - asked[i].pc);
+		last = exit_length(arch, plan);
+		/* Nothing may enter right behind a nop either; an exit moves, too. */
 		if (!plan->before.cannot)
 			plan_ask(p, (struct proof){.plan = &asked[i],
 					    .move = &asked[i].behind,
-					    .window = (uint8_t)(length + 1),
-					    .need = length,
-					    .margin = (uint8_t)(arch->toggle->offset +
-								arch->toggle->covers - 1)});
+					    .window = (uint8_t)(plan->pc - asked[i].pc + last +
+								!last),
+					    .need = (uint8_t)(plan->pc - asked[i].pc + last),
+					    .margin = margin});
 	}
 	error = plan_prove(p);
 	for (size_t i = 0; i < p->count && !error; i++) {
@@ -151,16 +169,45 @@ static struct probe_error *examine(struct planning *p)
 
 		if (!asked[i].pc)
 			continue;
-		length = (uint8_t)(plan->pc - asked[i].pc);
+		length = plan->pc - asked[i].pc + exit_length(arch, plan);
 		plan->before.cannot = answer->cannot ? cannot_move : NULL;
 		if (answer->cannot || answer->length != length)
 			continue;
-		plan->before.offset = (int16_t) - (int)length;
+		plan->before.offset = (int16_t)(asked[i].pc - plan->pc);
 		plan->before.jump = arch->jump_length;
-		plan->before.length = length;
+		plan->before.length = (uint8_t)length;
 		memcpy(plan->before_bytes, asked[i].bytes, length);
 	}
 	return error;
+}
+
+/*
+ * Builds a copy of the instruction that leaves the function, to run after the last stub. A thread
+ * that is stopped at this instruction continues at the first stub.
+ */
+static struct probe_error *build_exit(
+	struct install *a, const struct select_site *site, struct install_site *as, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct plan *plan = site->plan;
+	size_t first = (size_t)-plan->before.offset, last = plan->before.length - first;
+	struct arch_moved moved;
+
+	if (as->moved.count == ARCH_MOVED_INSNS_MAX)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"too many instructions at %#jx move", (uintmax_t)as->reg.patch);
+	as->moved.from_offset[as->moved.count] = (uint8_t)first;
+	as->moved.to_offset[as->moved.count++] = (uint8_t)as->moved.code_length;
+	build_skip(arch, p, 0);
+	as->reg.tail = p->start + p->used;
+	if (arch->move(plan->before_bytes + first, last, site->pc, as->reg.tail, last, &moved) !=
+		ARCH_MOVE_OK)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instruction at %#jx cannot be moved to %#jx", (uintmax_t)site->pc,
+			(uintmax_t)as->reg.tail);
+	memcpy(p->bytes + p->used, moved.code, moved.code_length);
+	p->used += moved.code_length;
+	return NULL;
 }
 
 /*
@@ -174,12 +221,13 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	struct install_site *as = &a->sites[i];
 	const struct plan *plan = site->plan;
 	struct reg_site *reg = &as->reg;
+	size_t first = (size_t)-plan->before.offset;
 
 	build_skip(arch, p, 0);
-	reg->patch = site->pc - plan->before.length;
+	reg->patch = site->pc - first;
 	reg->pun = as->moved_to = p->start + p->used;
-	if (arch->move(plan->before_bytes, plan->before.length, reg->patch, reg->pun,
-		    plan->before.length, &as->moved) != ARCH_MOVE_OK)
+	if (arch->move(plan->before_bytes, first, reg->patch, reg->pun, first, &as->moved) !=
+		ARCH_MOVE_OK)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
 			(uintmax_t)reg->pun);
@@ -192,7 +240,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	reg->covers = plan->before.length;
 	memcpy(reg->original, plan->before_bytes, reg->length);
 	as->entry = reg->pun;
-	return NULL;
+	return plan->is_exit ? build_exit(a, site, as, p) : NULL;
 }
 
 const struct plan_ops plan_before = {

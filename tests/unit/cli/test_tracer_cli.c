@@ -103,14 +103,27 @@ static void match_is_split_at_its_colon(void **state)
 
 /* ---- Tracers ---------------------------------------------------------------------- */
 
+/* Some static probes, whose names do not matter. */
+static struct pattern_list some_patterns(size_t count)
+{
+	static struct probe_pattern *items[4];
+	struct pattern_list list = {.items = items, .count = count};
+
+	for (size_t i = 0; i < count; i++)
+		if (!items[i])
+			assert_null(probe_pattern_parse("a:b", &items[i]));
+	return list;
+}
+
 static void usage(struct tracer_options *options, size_t patterns, const char *message)
 {
+	struct pattern_list list = some_patterns(patterns);
 	const struct probe_session_options base = {0};
 	struct trace_tracer *tracers;
 	struct probe_error *error;
 	size_t count;
 
-	error = tracers_init(options, &base, patterns, false, &tracers, &count);
+	error = tracers_init(options, &base, &list, false, &tracers, &count);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_USAGE);
 	assert_string_equal(error->message, message);
@@ -133,9 +146,10 @@ static void several_tracers_take_what_is_theirs(void **state)
 	const struct probe_session_options base = {.string_bytes = 77};
 	struct trace_tracer *tracers;
 	size_t count;
+	struct pattern_list list = some_patterns(1);
 
 	(void)state;
-	assert_null(tracers_init(&options, &base, 1, true, &tracers, &count));
+	assert_null(tracers_init(&options, &base, &list, true, &tracers, &count));
 	assert_int_equal(count, 5);
 	for (size_t i = 0; i < count; i++) {
 		assert_string_equal(tracers[i].options.filter, "arg0 > 1");
@@ -165,9 +179,10 @@ static void nothing_means_print(void **state)
 	const struct probe_session_options base = {0};
 	struct trace_tracer *tracers;
 	size_t count;
+	struct pattern_list list = some_patterns(1);
 
 	(void)state;
-	assert_null(tracers_init(&options, &base, 1, false, &tracers, &count));
+	assert_null(tracers_init(&options, &base, &list, false, &tracers, &count));
 	assert_int_equal(count, 1);
 	assert_int_equal(tracers[0].output, PROBE_TRACER_HITS);
 	assert_null(tracers[0].title);
@@ -181,12 +196,13 @@ static void intervals_need_buckets_for_extremes(void **state)
 	const struct probe_session_options base = {0};
 	struct trace_tracer *tracers;
 	size_t count;
+	struct pattern_list list = some_patterns(1);
 
 	(void)state;
-	assert_null(tracers_init(&options, &base, 1, false, &tracers, &count));
+	assert_null(tracers_init(&options, &base, &list, false, &tracers, &count));
 	assert_false(tracers[0].options.gather.histogram);
 	tracers_free(tracers, count);
-	assert_null(tracers_init(&options, &base, 1, true, &tracers, &count));
+	assert_null(tracers_init(&options, &base, &list, true, &tracers, &count));
 	assert_true(tracers[0].options.gather.histogram);
 	tracers_free(tracers, count);
 }

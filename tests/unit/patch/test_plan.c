@@ -492,10 +492,10 @@ static void test_toggle(void **state)
 	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
-	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml")) && sdt_is_ocaml(sdt_kind_of("ocaml.1")));
-	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml_1")) && sdt_is_ocaml(sdt_kind_of("ocaml_2")));
-	assert_false(sdt_is_ocaml(sdt_kind_of("ocaml_3")) || sdt_is_ocaml(sdt_kind_of("ocam")) ||
-		     sdt_is_ocaml(sdt_kind_of("")));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml", "x")) && sdt_is_ocaml(sdt_kind_of("ocaml.1", "x")));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml_1", "x")) && sdt_is_ocaml(sdt_kind_of("ocaml_2", "x")));
+	assert_false(sdt_is_ocaml(sdt_kind_of("ocaml_3", "x")) || sdt_is_ocaml(sdt_kind_of("ocam", "x")) ||
+		     sdt_is_ocaml(sdt_kind_of("", "x")));
 }
 
 /* ---- The table ----------------------------------------------------------------------- */
@@ -532,12 +532,12 @@ static void test_table(void **state)
 			    (!id || id >= PROBE_PLAN_COUNT));
 }
 
-/* ---- Entries of functions ------------------------------------------------------------ */
+/* ---- Gates, at entries of functions --------------------------------------------------- */
 
 static struct plan plan_of_entry(const char *body)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
-	struct sdt_note note = {.provider = "", .name = "", .args = "", .kind = SDT_ENTRY};
+	struct sdt_note note = {.provider = "", .name = "", .args = "", .kind = SDT_GATE};
 	const struct sdt_note *notes[] = {&note};
 	const struct sdt_notes none = {0};
 	struct object *object;

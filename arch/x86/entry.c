@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entries of functions: what has to stay there, and where the arguments are behind it.
+ *
+ * gdb breaks at the first instruction, or behind `push %rbp; mov %rsp,%rbp`, also where `push %rbp`
+ * stands alone (amd64_analyze_prologue() in gdb/amd64-tdep.c). A uprobe is at the first instruction.
+ * With Intel's control-flow enforcement an indirect call must meet endbr64. So all these stay. GCC
+ * aligns the stack of some functions before that:
+ *
+ *	lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10); push %rbp; mov %rsp,%rbp
+ *
+ * Source: "System V ABI, AMD64 Architecture Processor Supplement", 3.2.3; Intel SDM vol. 2.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/x86/decode/disasm.h"
+#include "arch/x86/decode/insn.h"
+#include "arch/x86/entry.h"
+
+enum { PUSH_RBP = 0x55, UNKNOWN = -1 };
+
+static size_t endbr_length(const uint8_t *bytes, size_t length)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+	return length >= 4 && memcmp(bytes, endbr64, 4) == 0 ? 4 : 0;
+}
+
+/* Returns the length of `push %rbp; mov %rsp,%rbp`, or 0. Assemblers encode the mov in two ways. */
+static size_t frame_length(const uint8_t *bytes, size_t length)
+{
+	static const uint8_t moves[][4] = {{PUSH_RBP, 0x48, 0x89, 0xe5}, {PUSH_RBP, 0x48, 0x8b, 0xec}};
+
+	for (size_t i = 0; i < 2 && length >= 4; i++)
+		if (memcmp(bytes, moves[i], 4) == 0)
+			return 4;
+	return 0;
+}
+
+/* Returns true for `lea 8(%rsp),%reg`, with which the stack's alignment begins. */
+static bool is_alignment(const uint8_t *bytes, size_t length)
+{
+	return length >= 5 && (bytes[0] & 0xfb) == 0x48 && bytes[1] == 0x8d &&
+	       (bytes[2] & 0xc7) == 0x44 && bytes[3] == 0x24 && bytes[4] == 8;
+}
+
+/*
+ * Skips one instruction: adds the arguments' registers that it may write to *lost, and what it
+ * pushes to *pushed (UNKNOWN for other changes of the stack pointer). Returns its length; 0 if it
+ * does not lead to the next one.
+ */
+static size_t skip(
+	const uint8_t *bytes, size_t length, uint64_t address, uint32_t *lost, int *pushed)
+{
+	struct arch_insn insn;
+	uint32_t writes;
+	struct x86_64_prefixes prefixes;
+
+	if (!x86_64_decode(bytes, length, address, &insn) || insn.flow != ARCH_FLOW_NONE)
+		return 0;
+	writes = disasm_writes(bytes, length);
+	prefixes = x86_64_prefixes(bytes, length);
+	*lost |= writes;
+	if (!(writes & DISASM_WRITES_SP) || *pushed == UNKNOWN)
+		return insn.length;
+	if ((bytes[prefixes.length] & 0xf8) == 0x50 && !prefixes.operand_size)
+		*pushed += 8;
+	else if (insn.length == 4 && memcmp(bytes, "\x48\x83\xec", 3) == 0 && bytes[3] < 0x80)
+		*pushed += bytes[3];
+	else
+		*pushed = UNKNOWN;
+	return insn.length;
+}
+
+/* Returns how many bytes the frame's set-up takes, with an alignment before it; or 0. */
+static size_t setup_length(const uint8_t *bytes, size_t length)
+{
+	size_t at = 0, frame;
+
+	if (!is_alignment(bytes, length))
+		return frame_length(bytes, length);
+	for (int i = 0; i < 3; i++) {
+		size_t next = disasm_length(bytes + at, length - at);
+
+		if (!next)
+			return 0;
+		at += next;
+	}
+	frame = frame_length(bytes + at, length - at);
+	return frame ? at + frame : 0;
+}
+
+static void write_args(uint32_t lost, int pushed, char text[ARCH_FUNCTION_TEXT])
+{
+	static const char *const registers[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
+	int at = 0;
+
+	for (unsigned int i = 0; i < DISASM_INTEGERS; i++)
+		at += snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at,
+			lost >> i & 1 ? "%s8@?" : "%s-8@%%%s", i ? " " : "", registers[i]);
+	for (int i = 0; i < 4; i++)
+		at += pushed == UNKNOWN
+			      ? snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at, " 8@?")
+			      : snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at,
+					" -8@%d(%%rsp)", 8 + pushed + 8 * i);
+	for (unsigned int i = 0; i < DISASM_FLOATS; i++)
+		at += snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at,
+			lost >> (8 + i) & 1 ? " 8@?" : " 8f@%%xmm%u", i);
+}
+
+const char *x86_64_entry(
+	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
+{
+	size_t keep = endbr_length(bytes, length), end = keep + setup_length(bytes + keep, length - keep);
+	struct arch_insn first;
+	uint32_t lost = 0;
+	int pushed = 0;
+
+	/*
+	 * When a uprobe is removed, the kernel writes back the first byte. So our jump may begin with
+	 * a byte that makes the same of it: of a jump ours again, of `ret` a return.
+	 */
+	if (length && (bytes[0] == 0xe9 || bytes[0] == 0xeb || bytes[0] == 0xc3) &&
+		x86_64_decode(bytes, length, address, &first))
+		end = 0;
+	else if (end == keep && (!keep || (keep < length && bytes[keep] == PUSH_RBP)))
+		end++; /* at least one instruction stays */
+	for (keep = 0; keep < end;) {
+		size_t next = skip(bytes + keep, length - keep, address + keep, &lost, &pushed);
+
+		if (!next)
+			return "its first instructions may lead elsewhere";
+		keep += next;
+	}
+	ret->keep = (uint8_t)keep;
+	write_args(lost, pushed, ret->args);
+	return NULL;
+}
+
+/*
+ * Compilers write `notrack jmp *%rax` with control-flow enforcement. Otherwise they index a table of
+ * addresses in the jump itself, or add a table's distance to its address right before:
+ *
+ *	jmp *table(,%rax,8)
+ *	movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
+ */
+bool x86_64_is_switch(const uint8_t *bytes, size_t length)
+{
+	size_t jump = length >= 2 && bytes[length - 2] == 0xff ? length - 2 : 0;
+	const uint8_t *add;
+
+	if (length >= 7 && bytes[length - 7] == 0xff && bytes[length - 6] == 0x24 &&
+		(bytes[length - 5] & 0xc7) == 0xc5)
+		return true;
+	if (!jump)
+		return false;
+	jump -= jump && (bytes[jump - 1] & 0xf0) == 0x40;
+	if (jump && bytes[jump - 1] == 0x3e)
+		return true;
+	if (jump < 7)
+		return false;
+	/* add %reg,%reg with REX.W, behind movslq, which has REX.W, the opcode 63 and a SIB byte */
+	add = bytes + jump - 3;
+	return (add[0] & 0xf8) == 0x48 && (add[1] == 0x01 || add[1] == 0x03) && add[2] >> 6 == 3 &&
+	       (add[-4] & 0xf8) == 0x48 && add[-3] == 0x63;
+}
+
+const char x86_64_return_args[] = "-8@%rax 8f@%xmm0";

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions as probes: their entries and exits become notes like those of static probes.
+ *
+ *	fn:FILE:NAME		a site at the entry
+ *	fn:FILE:NAME:return	a site at each exit: every `ret`, and every jump to another function
+ *
+ * FILE is the short name of the file, NAME a symbol without version and parameters. Functions with
+ * the same name in one file (static ones, overloads) are the sites of one probe. A symbol without
+ * code of its own is left out: an import, or a name for the function that an IFUNC has chosen.
+ *
+ * A function returns where its code says so. Return addresses are not replaced: unwinders,
+ * exceptions, longjmp(3), coroutines and shadow stacks rely on them. So if any exit is unknown, or
+ * cannot be patched, the probe of exits is refused.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/query/query.h"
+#include "probe/symbol.h"
+
+enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 4 };
+
+static const char unreadable[] = "its code cannot be read or decoded";
+static const char unknown_jump[] = "one of its jumps may lead to any function";
+static const char conditional[] = "one of its conditional jumps leads to another function";
+static const char too_many_parts[] = "it has too many parts";
+static const char never_returns[] = "it does not return, by its code";
+
+struct adding {
+	struct object *object;
+	const char *path;
+	const struct arch *arch;
+	const struct probe_pattern *const *patterns;
+	size_t count;
+	char *provider;
+	struct sdt_functions *functions;
+	size_t before; /* number of functions that there were */
+	/* Of the symbols at one address, the last that a pattern names. */
+	struct object_range range;
+	char *name;
+	struct probe_error *error;
+};
+
+/* ---- Names ------------------------------------------------------------------------------ */
+
+/* Returns the provider of a file's functions: fn:libc for /lib/libc.so.6. NULL if memory is short. */
+static char *provider_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+	const char *end = strstr(file, ".so");
+	size_t length = end && (end[3] == '.' || !end[3]) ? (size_t)(end - file) : strlen(file);
+	char *ret;
+
+	return asprintf(&ret, SDT_FUNCTIONS "%.*s", (int)length, file) < 0 ? NULL : ret;
+}
+
+/*
+ * Returns a symbol's name without version, demangled, and without parameters. NULL if memory is
+ * short.
+ */
+static char *plain_name(const char *symbol)
+{
+	char *name = NULL, *parameters;
+	int depth = 0;
+
+	probe_error_free(probe_demangle(symbol, &name));
+	if (!name)
+		return strndup(symbol, strcspn(symbol, "@"));
+	for (parameters = name + strlen(name); parameters-- > name;) {
+		if (*parameters == ')')
+			depth++;
+		else if (*parameters == '(' && --depth == 0)
+			break;
+	}
+	if (parameters > name && parameters[-1] != ':')
+		*parameters = '\0';
+	return name;
+}
+
+static bool is_named(const struct adding *a, const char *name)
+{
+	for (size_t i = 0; i < a->count; i++)
+		if (pattern_names_function(a->patterns[i], a->path, name))
+			return true;
+	return false;
+}
+
+static bool wants(const struct adding *a, const char *name, bool is_return)
+{
+	for (size_t i = 0; i < a->count; i++)
+		if (pattern_names_function(a->patterns[i], a->path, name) &&
+			pattern_wants(a->patterns[i], is_return))
+			return true;
+	return false;
+}
+
+/* ---- Notes ------------------------------------------------------------------------------ */
+
+/* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
+static struct probe_error *add_note(struct adding *a, const struct sdt_note *note)
+{
+	struct sdt_functions *functions = a->functions;
+
+	for (size_t i = 0; i < a->before; i++) {
+		struct sdt_note *its = functions->items[i];
+		struct probe_error *error;
+
+		if (its->pc != note->pc || strcmp(its->name, note->name) != 0 ||
+			its->kind != note->kind)
+			continue;
+		if (*its->args)
+			return NULL;
+		error = sdt_functions_add(functions, note);
+		if (error)
+			return error;
+		functions->items[i] = functions->items[--functions->count];
+		free(its);
+		return NULL;
+	}
+	return sdt_functions_add(functions, note);
+}
+
+static struct probe_error *add_entry(struct adding *a)
+{
+	uint8_t bytes[64];
+	size_t size = object_read(a->object, a->range.start, bytes, sizeof(bytes));
+	struct arch_entry entry = {0};
+	struct sdt_note note = {.provider = a->provider,
+		.name = a->name,
+		.kind = SDT_ENTRY,
+		.pc = a->range.start,
+		.args = entry.args};
+
+	note.refused = a->arch->entry(bytes, size, a->range.start, &entry);
+	note.keep = entry.keep;
+	return add_note(a, &note);
+}
+
+/* ---- Exits ------------------------------------------------------------------------------ */
+
+struct exits {
+	struct object_range parts[PARTS_MAX]; /* the function, then what the compiler split off */
+	size_t part_count;
+	struct function_exit {
+		uint64_t pc;
+		bool is_tail; /* a jump to another function, which returns for this one */
+	} *items;
+	size_t count;
+};
+
+/*
+ * Does a jump leave the function? A part of it (NAME.cold) is no other function; it is searched,
+ * too. Returns NULL, or why the exits are unknown.
+ */
+static const char *leaves(
+	struct object *object, const char *symbol, uint64_t target, struct exits *e, bool *ret)
+{
+	size_t length = strcspn(symbol, "@");
+	struct object_function part;
+	const char *other;
+	uint64_t start;
+
+	*ret = false;
+	for (size_t i = 0; i < e->part_count; i++)
+		if (target >= e->parts[i].start && target < e->parts[i].end)
+			return NULL;
+	other = object_symbol_at(object, target, &start);
+	*ret = !other || strncmp(other, symbol, length) != 0 ||
+	       strncmp(other + length, ".cold", 5) != 0;
+	if (*ret)
+		return NULL;
+	if (e->part_count == PARTS_MAX)
+		return too_many_parts;
+	if (!object_function_at(object, target, &part))
+		return unreadable;
+	e->parts[e->part_count++] = part.range;
+	return NULL;
+}
+
+static const char *find_in_part(const struct adding *a, const char *symbol,
+	struct object_range part, const uint8_t *bytes, struct exits *e)
+{
+	size_t size = part.end - part.start;
+
+	for (size_t at = 0; at < size;) {
+		struct arch_insn insn;
+		const char *why = NULL;
+		bool is_exit = false;
+
+		if (!a->arch->decode(bytes + at, size - at, part.start + at, &insn))
+			return unreadable;
+		if (insn.flow == ARCH_FLOW_RETURN)
+			is_exit = true;
+		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
+			why = leaves(a->object, symbol, insn.target, e, &is_exit);
+		else if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
+			 !a->arch->is_switch(bytes, at + insn.length))
+			why = unknown_jump;
+		if (is_exit && insn.flow == ARCH_FLOW_BRANCH)
+			why = conditional;
+		if (why)
+			return why;
+		if (is_exit) {
+			if (!ARRAY_ROOM(e->items, e->count))
+				return unreadable;
+			e->items[e->count++] = (struct function_exit){
+				part.start + at, insn.flow == ARCH_FLOW_JUMP};
+		}
+		at += insn.length;
+	}
+	return NULL;
+}
+
+/* Finds the exits of a function. Returns NULL, or why they are unknown. */
+static const char *find_exits(const struct adding *a, const char *symbol, struct exits *e)
+{
+	for (size_t i = 0; i < e->part_count; i++) {
+		size_t size = e->parts[i].end - e->parts[i].start;
+		AUTO_FREE uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+		const char *why;
+
+		if (!bytes || object_read(a->object, e->parts[i].start, bytes, size) != size)
+			return unreadable;
+		why = find_in_part(a, symbol, e->parts[i], bytes, e);
+		if (why)
+			return why;
+	}
+	return e->count ? NULL : never_returns;
+}
+
+static struct probe_error *add_exits(struct adding *a, const char *symbol)
+{
+	struct exits e = {.parts = {a->range}, .part_count = 1};
+	AUTO_FREE char *name = NULL;
+	struct sdt_note note = {.provider = a->provider, .kind = SDT_EXIT, .pc = a->range.start};
+	struct probe_error *error = NULL;
+
+	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
+		return probe_error_no_memory();
+	note.name = name;
+	note.args = a->arch->return_args;
+	note.refused = find_exits(a, symbol, &e);
+	if (note.refused)
+		error = add_note(a, &note);
+	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
+		note.pc = e.items[i].pc;
+		note.args = e.items[i].is_tail ? "8@? 8@?" : a->arch->return_args;
+		error = add_note(a, &note);
+	}
+	free(e.items);
+	return error;
+}
+
+/* ---- Symbols ---------------------------------------------------------------------------- */
+
+/* Adds the function that was seen last, if there is one. */
+static void add_last(struct adding *a)
+{
+	AUTO_FREE char *symbol = a->name;
+
+	if (!symbol)
+		return;
+	a->name = plain_name(symbol);
+	if (!a->name)
+		a->error = probe_error_no_memory();
+	if (!a->error && wants(a, a->name, false))
+		a->error = add_entry(a);
+	if (!a->error && wants(a, a->name, true))
+		a->error = add_exits(a, symbol);
+	free(a->name);
+	a->name = NULL;
+}
+
+static bool on_symbol(const struct object_symbol *symbol, void *data)
+{
+	struct adding *a = data;
+	const struct object_segment *segment =
+		object_segment_of(a->object, symbol->range.start);
+	AUTO_FREE char *name = NULL;
+
+	if (a->range.start != symbol->range.start)
+		add_last(a);
+	if (a->error || symbol->is_ifunc || !segment || !segment->executable)
+		return !a->error;
+	name = plain_name(symbol->name);
+	if (!name) {
+		a->error = probe_error_no_memory();
+		return false;
+	}
+	if (!is_named(a, name))
+		return true;
+	free(a->name);
+	a->range = symbol->range;
+	a->name = strdup(symbol->name);
+	if (!a->name)
+		a->error = probe_error_no_memory();
+	return !a->error;
+}
+
+struct probe_error *select_functions(struct object *object, const char *path,
+	const struct probe_pattern *const *patterns, size_t count, struct sdt_functions *inout)
+{
+	struct adding a = {.object = object,
+		.path = path,
+		.patterns = patterns,
+		.count = count,
+		.functions = inout,
+		.before = inout->count};
+	bool is_wanted = false;
+
+	for (size_t i = 0; i < count; i++)
+		is_wanted |= pattern_names_function(patterns[i], path, NULL);
+	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
+	if (!a.arch || !a.arch->entry)
+		return NULL;
+	a.provider = provider_of(path);
+	if (!a.provider)
+		return probe_error_no_memory();
+	if (!object_visit_functions(object, on_symbol, &a) && !a.error)
+		a.error = probe_error_no_memory();
+	if (a.error)
+		free(a.name);
+	else
+		add_last(&a);
+	free(a.provider);
+	return a.error;
+}

@@ -1,0 +1,4 @@
+	mov	%edi, %ebx
+	syscall
+	movabs	$site + 4, %rcx
+	nop

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* What stays at the entry of a function, and where its arguments are behind it. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/x86/decode/insn.h"
+#include "arch/x86/entry.h"
+#include "tests/unit/skip.h"
+
+#define BYTES(literal) (const uint8_t *)(literal), sizeof(literal) - 1
+#define REST "\x89\xf8\x31\xd2\x90\x90\xc3"
+#define FLOATS " 8f@%xmm0 8f@%xmm1 8f@%xmm2 8f@%xmm3 8f@%xmm4 8f@%xmm5 8f@%xmm6 8f@%xmm7"
+#define REGISTERS "-8@%rdi -8@%rsi -8@%rdx -8@%rcx -8@%r8 -8@%r9"
+
+/* clang-format off */
+static const struct entry_case {
+	const char *name;
+	const uint8_t *bytes;
+	size_t length;
+	uint8_t keep;
+	const char *args;
+} cases[] = {
+	{"frame pointer", BYTES("\x55\x48\x89\xe5" REST), 4,
+		REGISTERS " -8@16(%rsp) -8@24(%rsp) -8@32(%rsp) -8@40(%rsp)" FLOATS},
+	{"other encoding", BYTES("\x55\x48\x8b\xec" REST), 4, NULL},
+	{"endbr64 and frame pointer", BYTES("\xf3\x0f\x1e\xfa\x55\x48\x89\xe5" REST), 8, NULL},
+	{"endbr64", BYTES("\xf3\x0f\x1e\xfa" REST), 4,
+		REGISTERS " -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)" FLOATS},
+	{"endbr64 and push %rbp alone", BYTES("\xf3\x0f\x1e\xfa\x55\x53" REST), 5, NULL},
+	{"push %rbp alone", BYTES("\x55\x53" REST), 1, NULL},
+	{"aligned stack", BYTES("\x4c\x8d\x54\x24\x08\x48\x83\xe4\xe0\x41\xff\x72\xf8\x55\x48\x89\xe5" REST), 17,
+		REGISTERS " 8@? 8@? 8@? 8@?" FLOATS},
+	{"room on the stack", BYTES("\x48\x83\xec\x18" REST), 4,
+		REGISTERS " -8@32(%rsp) -8@40(%rsp) -8@48(%rsp) -8@56(%rsp)" FLOATS},
+	{"much room", BYTES("\x48\x81\xec\x18\x01\0\0" REST), 7,
+		REGISTERS " 8@? 8@? 8@? 8@?" FLOATS},
+	{"push %r12", BYTES("\x41\x54" REST), 2,
+		REGISTERS " -8@16(%rsp) -8@24(%rsp) -8@32(%rsp) -8@40(%rsp)" FLOATS},
+	{"first argument lost", BYTES("\x48\x8b\x3f" REST), 3,
+		"8@? -8@%rsi -8@%rdx -8@%rcx -8@%r8 -8@%r9 -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)" FLOATS},
+	{"half of the third lost", BYTES("\x31\xd2" REST), 2,
+		"-8@%rdi -8@%rsi 8@? -8@%rcx -8@%r8 -8@%r9 -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)" FLOATS},
+	{"a comparison loses nothing", BYTES("\x48\x39\xf7" REST), 3,
+		REGISTERS " -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)" FLOATS},
+	{"cpuid loses two", BYTES("\x0f\xa2" REST), 2,
+		"-8@%rdi -8@%rsi 8@? 8@? -8@%r8 -8@%r9 -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)" FLOATS},
+	{"second number lost", BYTES("\xf2\x0f\x58\xc8" REST), 4,
+		REGISTERS " -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) -8@32(%rsp)"
+		" 8f@%xmm0 8@? 8f@%xmm2 8f@%xmm3 8f@%xmm4 8f@%xmm5 8f@%xmm6 8f@%xmm7"},
+	{"jump", BYTES("\xe9\0\0\0\0"), 0, NULL},
+	{"short jump", BYTES("\xeb\x10"), 0, NULL},
+	{"return", BYTES("\xc3"), 0, NULL},
+	/* A removed uprobe would leave the rest of our jump behind the first byte of these. */
+	{"indirect jump", BYTES("\xff\xe0"), 0, "its first instructions may lead elsewhere"},
+	{"return with a prefix", BYTES("\xf3\xc3"), 0, "its first instructions may lead elsewhere"},
+	{"branch", BYTES("\x74\x10" REST), 0, "its first instructions may lead elsewhere"},
+	{"call", BYTES("\xff\xd0" REST), 0, "its first instructions may lead elsewhere"},
+	{"no instruction", BYTES("\x06\x06"), 0, "its first instructions may lead elsewhere"},
+	{"nothing", BYTES(""), 0, "its first instructions may lead elsewhere"},
+};
+/* clang-format on */
+
+static void test_entries(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct entry_case *c = &cases[i];
+		struct arch_entry entry = {0};
+		const char *why = x86_64_entry(c->bytes, c->length, 0x1000, &entry);
+
+		print_message("%s\n", c->name);
+		assert_int_equal(entry.keep, c->keep);
+		if (why)
+			assert_string_equal(why, c->args);
+		else if (c->args)
+			assert_string_equal(entry.args, c->args);
+	}
+}
+
+static void test_switches(void **state)
+{
+	static const struct {
+		const uint8_t *bytes;
+		size_t length;
+		bool expected;
+	} jumps[] = {
+		{BYTES("\x90\xff\x24\xc5\0\0\0\0"), true},		/* jmp *0(,%rax,8) */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe0"), true},	/* a table of distances */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\x3e\xff\xe0"), true},
+		{BYTES("\x90\x3e\xff\xe0"), true},			/* notrack */
+		{BYTES("\x48\x8b\x40\x10\xff\xe0"), false},		/* a pointer to a function */
+		{BYTES("\x90\x90\x90\xff\x60\x10"), false},		/* jmp *16(%rax) */
+		{BYTES("\xff\xe0"), false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++)
+		assert_int_equal(
+			x86_64_is_switch(jumps[i].bytes, jumps[i].length), jumps[i].expected);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_switches),
+	};
+
+	if (!x86_64_can_decode())
+		return skip_all("there is no capstone library here");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
