@@ -93,7 +93,6 @@ static const char *advice_for(const char *text)
 {
 	static const char kernel[] = "probes of the kernel are for bpftrace or perf, "
 				     "probectl traces programs";
-	static const char functions[] = "functions without a static probe are not traced";
 	static const char time[] = "-i SECONDS prints at intervals, and perf samples";
 	static const struct {
 		const char *prefix, *advice;
@@ -101,7 +100,6 @@ static const char *advice_for(const char *text)
 		{"tracepoint:", kernel}, {"t:", kernel}, {"rawtracepoint:", kernel},
 		{"kfunc:", kernel}, {"kretfunc:", kernel}, {"fentry:", kernel}, {"fexit:", kernel},
 		{"syscalls:", kernel}, {"software:", kernel}, {"hardware:", kernel},
-		{"uprobe:", functions}, {"uretprobe:", functions}, {"ur:", functions},
 		{"profile:", time}, {"interval:", time}};
 
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)

@@ -405,6 +405,49 @@ static struct probe_error *or_unread(struct probe_error *error, const struct mod
 	return more;
 }
 
+/* Returns the error for a pattern of functions that matches none: names those that are like it. */
+static struct probe_error *no_function(
+	struct modules *modules, const struct probe_pattern *pattern, pid_t pid)
+{
+	struct probe_pattern *any = NULL;
+	struct probe_names names = {0};
+	char where[48], list[64];
+	bool is_there = false;
+	struct probe_error *error = probe_pattern_parse(SDT_FUNCTIONS "*", &any);
+
+	for (size_t i = 0; i < modules->count && !error; i++) {
+		struct module *module = &modules->items[i];
+		struct sdt_functions functions = {0};
+
+		if (!module->object || !pattern_names_function(pattern, module->path, NULL))
+			continue;
+		is_there = true;
+		error = select_functions(module->object, module->path,
+			(const struct probe_pattern *const *)&any, 1, &functions);
+		for (size_t k = 0; k < functions.count; k++)
+			probe_names_add(
+				&names, functions.items[k]->provider, functions.items[k]->name);
+		sdt_functions_deinit(&functions);
+	}
+	snprintf(where, sizeof(where), "process %d", pid);
+	snprintf(list, sizeof(list), "probectl list --functions -p %d", pid);
+	if (!error && !is_there)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s': no file of that name is mapped in %s",
+			probe_pattern_text(pattern), where);
+	else if (!error && !names.count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s': the file has no symbols of functions",
+			probe_pattern_text(pattern));
+	else if (!error)
+		error = or_unread(probe_pattern_no_match(pattern, where, list,
+					  (const char *const *)names.items, names.count),
+			modules, pattern, pid, true);
+	probe_names_deinit(&names);
+	probe_pattern_free(any);
+	return error;
+}
+
 struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
 	const struct probe_pattern *const *patterns, pid_t pid)
 {
@@ -418,6 +461,8 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 		first++;
 	if (first == selection->pattern_count)
 		return NULL;
+	if (pattern_is_function(patterns[first]))
+		return no_function(modules, patterns[first], pid);
 	error = select_probes(modules, NULL, 0, &all);
 	if (error)
 		return error;
