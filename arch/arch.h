@@ -85,6 +85,11 @@ struct arch {
 	 * returns false if this is unknown.
 	 */
 	bool (*is_switch)(const uint8_t *bytes, size_t length);
+	/*
+	 * Relocations (R_*) of the slots for functions: those that an IFUNC's resolver fills in, and
+	 * those by which other files call them.
+	 */
+	uint32_t irelative, jump_slot, glob_dat;
 	/* The value that a function returns, as an integer and as a floating number. */
 	const char *return_args;
 

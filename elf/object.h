@@ -134,6 +134,18 @@ struct object_symbol {
 bool object_visit_functions(struct object *object,
 	bool (*visit)(const struct object_symbol *symbol, void *data), void *data);
 
+/* A relocation of a whole address (Elf64_Rela) that the dynamic linker fills in. */
+struct object_relocation {
+	uint32_t type;	  /* R_* of the machine */
+	uint64_t address; /* of the slot, link-time */
+	int64_t addend;
+	const char *symbol; /* owned by the object; "" if it has none */
+};
+
+/* Calls `visit` for each relocation in a section of the dynamic linker, until it returns false. */
+void object_visit_relocations(struct object *object,
+	bool (*visit)(const struct object_relocation *relocation, void *data), void *data);
+
 /* Returns the data symbol, with a size, at an address; or NULL. Owned by the object. */
 const char *object_data_at(struct object *object, uint64_t address);
 

@@ -305,8 +305,7 @@ static struct sdt_note *copy_note(const struct sdt_note *note)
 	return copy;
 }
 
-struct probe_error *sdt_functions_add(
-	struct sdt_functions *functions, const struct sdt_note *note)
+struct probe_error *sdt_functions_add(struct sdt_functions *functions, const struct sdt_note *note)
 {
 	struct sdt_note *copy = copy_note(note);
 

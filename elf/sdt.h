@@ -44,10 +44,10 @@ struct sdt_note {
 	enum sdt_kind kind;
 	uint8_t keep;	     /* SDT_ENTRY: bytes at the site that a patch must leave */
 	const char *refused; /* why a function's site cannot be patched, static; or NULL */
-	uint64_t pc;	    /* address of the site; may be 0 (OCaml: only a semaphore) */
-	uint64_t base;	    /* link-time address of .stapsdt.base that the note states, or 0 */
-	uint64_t semaphore; /* address of the semaphore; 0 if the probe has no semaphore */
-	uint64_t offset;    /* offset of the note from the start of the file */
+	uint64_t pc;	     /* address of the site; may be 0 (OCaml: only a semaphore) */
+	uint64_t base;	     /* link-time address of .stapsdt.base that the note states, or 0 */
+	uint64_t semaphore;  /* address of the semaphore; 0 if the probe has no semaphore */
+	uint64_t offset;     /* offset of the note from the start of the file */
 };
 
 struct sdt_defect {

@@ -517,6 +517,51 @@ bool symbols_function_at(struct object *object, uint64_t address, struct object_
 	return true;
 }
 
+/* ---- Relocations ---------------------------------------------------------------------- */
+
+/* Visits a section's relocations, with the names of its symbols. Returns false if it is told to. */
+static bool visit_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
+	bool (*visit)(const struct object_relocation *relocation, void *data), void *data)
+{
+	Elf_Data *bytes = elf_getdata(section, NULL), *symbols;
+	Elf_Scn *table = elf_getscn(object->elf, header->sh_link);
+	size_t count = bytes && header->sh_entsize ? bytes->d_size / header->sh_entsize : 0;
+	GElf_Shdr its = {0};
+	GElf_Rela rela;
+	GElf_Sym symbol;
+
+	symbols = table && gelf_getshdr(table, &its) ? elf_getdata(table, NULL) : NULL;
+	for (size_t i = 0; i < count && i < INT32_MAX && gelf_getrela(bytes, (int)i, &rela); i++) {
+		struct object_relocation relocation = {.type = (uint32_t)GELF_R_TYPE(rela.r_info),
+			.address = rela.r_offset,
+			.addend = rela.r_addend,
+			.symbol = ""};
+		size_t index = GELF_R_SYM(rela.r_info);
+		const char *name = NULL;
+
+		if (index && symbols && index < INT32_MAX &&
+			gelf_getsym(symbols, (int)index, &symbol))
+			name = elf_strptr(object->elf, its.sh_link, symbol.st_name);
+		relocation.symbol = name ? name : "";
+		if (!visit(&relocation, data))
+			return false;
+	}
+	return true;
+}
+
+void object_visit_relocations(struct object *object,
+	bool (*visit)(const struct object_relocation *relocation, void *data), void *data)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while (object->section_table && (section = elf_nextscn(object->elf, section)))
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_RELA &&
+			header.sh_flags & SHF_ALLOC &&
+			!visit_section(object, section, &header, visit, data))
+			return;
+}
+
 /* ---- Names of libraries: the file's own, and those that the file needs ------------------ */
 
 typedef bool take_fn(const char *name, void *data);

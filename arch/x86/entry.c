@@ -3,9 +3,9 @@
  * Entries of functions: what has to stay there, and where the arguments are behind it.
  *
  * gdb breaks at the first instruction, or behind `push %rbp; mov %rsp,%rbp`, also where `push %rbp`
- * stands alone (amd64_analyze_prologue() in gdb/amd64-tdep.c). A uprobe is at the first instruction.
- * With Intel's control-flow enforcement an indirect call must meet endbr64. So all these stay. GCC
- * aligns the stack of some functions before that:
+ * stands alone (amd64_analyze_prologue() in gdb/amd64-tdep.c). A uprobe is at the first
+ *instruction. With Intel's control-flow enforcement an indirect call must meet endbr64. So all
+ *these stay. GCC aligns the stack of some functions before that:
  *
  *	lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10); push %rbp; mov %rsp,%rbp
  *
@@ -30,7 +30,8 @@ static size_t endbr_length(const uint8_t *bytes, size_t length)
 /* Returns the length of `push %rbp; mov %rsp,%rbp`, or 0. Assemblers encode the mov in two ways. */
 static size_t frame_length(const uint8_t *bytes, size_t length)
 {
-	static const uint8_t moves[][4] = {{PUSH_RBP, 0x48, 0x89, 0xe5}, {PUSH_RBP, 0x48, 0x8b, 0xec}};
+	static const uint8_t moves[][4] = {
+		{PUSH_RBP, 0x48, 0x89, 0xe5}, {PUSH_RBP, 0x48, 0x8b, 0xec}};
 
 	for (size_t i = 0; i < 2 && length >= 4; i++)
 		if (memcmp(bytes, moves[i], 4) == 0)
@@ -112,14 +113,15 @@ static void write_args(uint32_t lost, int pushed, char text[ARCH_FUNCTION_TEXT])
 const char *x86_64_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
-	size_t keep = endbr_length(bytes, length), end = keep + setup_length(bytes + keep, length - keep);
+	size_t keep = endbr_length(bytes, length),
+	       end = keep + setup_length(bytes + keep, length - keep);
 	struct arch_insn first;
 	uint32_t lost = 0;
 	int pushed = 0;
 
 	/*
-	 * When a uprobe is removed, the kernel writes back the first byte. So our jump may begin with
-	 * a byte that makes the same of it: of a jump ours again, of `ret` a return.
+	 * When a uprobe is removed, the kernel writes back the first byte. So our jump may begin
+	 * with a byte that makes the same of it: of a jump ours again, of `ret` a return.
 	 */
 	if (length && (bytes[0] == 0xe9 || bytes[0] == 0xeb || bytes[0] == 0xc3) &&
 		x86_64_decode(bytes, length, address, &first))
@@ -139,8 +141,8 @@ const char *x86_64_entry(
 }
 
 /*
- * Compilers write `notrack jmp *%rax` with control-flow enforcement. Otherwise they index a table of
- * addresses in the jump itself, or add a table's distance to its address right before:
+ * Compilers write `notrack jmp *%rax` with control-flow enforcement. Otherwise they index a table
+ *of addresses in the jump itself, or add a table's distance to its address right before:
  *
  *	jmp *table(,%rax,8)
  *	movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax

@@ -465,7 +465,8 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
 	const struct command_line line = {
-		.synopsis = "list [-v | -vv] [--functions] [--json] [FILE... | " SYNOPSIS_RUNNING "] [PROBE...]",
+		.synopsis = "list [-v | -vv] [--functions] [--json] [FILE... | " SYNOPSIS_RUNNING
+			    "] [PROBE...]",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &command.options,

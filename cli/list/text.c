@@ -53,6 +53,17 @@ static void name_type(struct buffer *out, const struct probe_arg *arg)
 	buffer_unsigned(out, arg->size * 8);
 }
 
+/* Does the probe belong to functions whose arguments no file describes? */
+static bool is_unknown_function(const struct listing *listing, const struct probe_site *site)
+{
+	const struct probe_meaning *meaning;
+
+	if (strncmp(site->provider, "fn:", 3) != 0)
+		return false;
+	meaning = probe_catalogue_find(listing->catalogue, site->provider, site->name, SIZE_MAX);
+	return !meaning || strcmp(meaning->provider, site->provider) != 0;
+}
+
 /* Writes, for each argument, the types that it has at the sites: "u64 s32|u64". */
 static struct probe_error *describe_args(const struct group *group, struct buffer *out)
 {
@@ -329,6 +340,7 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 {
 	const struct probe_site *site = group->items[0].site;
 	struct probe_error *error;
+	bool is_unknown;
 
 	if (listing->show_pid)
 		grid_signed(grid, site->pid);
@@ -340,13 +352,15 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 		describe_state(group, &grid->text);
 		grid_end(grid);
 	}
-	error = describe_args(group, &grid->text);
+	is_unknown = is_unknown_function(listing, site);
+	error = is_unknown ? NULL : describe_args(group, &grid->text);
 	if (error)
 		return error;
+	buffer_string(&grid->text, is_unknown ? "?" : "");
 	grid_end(grid);
 	grid_text(grid, describe_semaphores(group));
 	grid_text(grid, site->path);
-	if (listing->catalogue)
+	if (listing->catalogue && !is_unknown)
 		error = add_meaning(grid, listing, group);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
 		error = add_site(grid, listing, &group->items[i], foreign);

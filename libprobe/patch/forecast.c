@@ -90,8 +90,8 @@ static struct probe_error *plan_once(struct change *change, struct selection *se
 
 /*
  * Plans all sites of a process, or its functions that the list has, each alone and all together,
- * without a stop. Sites that are on keep their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
- * PROBE_ERROR_SYSTEM.
+ * without a stop. Sites that are on keep their plans. An unreadable or ended process has no
+ * forecast. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *forecast_read(
 	const struct probe_list *list, pid_t pid, struct forecast *ret)
@@ -177,8 +177,7 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
  * Forecasts for a file, independent of what processes have mapped. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
  */
-static struct probe_error *forecast_file(
-	struct object *object, const struct sdt_notes *notes,
+static struct probe_error *forecast_file(struct object *object, const struct sdt_notes *notes,
 	const struct sdt_functions *functions, struct forecast *ret)
 {
 	size_t room = notes->count + functions->count + 1, count = 0;
@@ -422,7 +421,8 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	}
 	/* Plan all sites of a file at once, because the proofs search all its code. */
 	if (!file->plans_tried)
-		error = forecast_file(file->object, &file->notes, &file->functions, &file->forecast);
+		error = forecast_file(
+			file->object, &file->notes, &file->functions, &file->forecast);
 	file->plans_tried = true;
 	/* A file of another ISA can be listed, so this error only means that it has no plans. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {

@@ -363,8 +363,8 @@ static const struct sdt_note *note_of(const struct list_file *file, size_t i)
  * Adds a file's notes, which it takes over in any case. If it succeeds and the file has notes, it
  * also takes over the object and the descriptor in `file`.
  */
-static struct probe_error *add_file(
-	struct probe_list *list, struct object *object, struct list_file *file, int pid)
+static struct probe_error *add_file(struct probe_list *list, struct object *object,
+	struct list_file *file, const struct modules *modules, int pid)
 {
 	struct probe_error *error = NULL;
 
@@ -375,7 +375,7 @@ static struct probe_error *add_file(
 	}
 	if (!error && list->patterns)
 		error = select_functions(object, object_path(object), list->patterns,
-			list->pattern_count, &file->functions);
+			list->pattern_count, modules, &file->functions);
 	if (error || notes_of(file) == 0) {
 		sdt_notes_deinit(&file->notes);
 		sdt_functions_deinit(&file->functions);
@@ -456,7 +456,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 	if (!error)
 		error = sdt_read(object, &file.notes);
 	if (!error)
-		error = add_file(list, object, &file, 0);
+		error = add_file(list, object, &file, NULL, 0);
 	if (object)
 		object_close(object);
 	close(fd);
@@ -466,7 +466,8 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 /* ---- Processes ----------------------------------------------------------------- */
 
 /* Adds a module's probes. The list takes over its object, for details. */
-static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
+static struct probe_error *add_module(
+	struct probe_list *list, const struct modules *modules, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};
 	struct probe_error *error;
@@ -489,7 +490,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	};
 	module->notes_read = false;
 	module->functions = (struct sdt_functions){0};
-	error = add_file(list, module->object, &file, pid);
+	error = add_file(list, module->object, &file, modules, pid);
 	if (list->file_count > files) {
 		module->object = NULL;
 		module->fd = -1;
@@ -513,7 +514,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 	if (!error)
 		error = recall_probes(&modules, pid, &maps, &registry, NULL, 0);
 	for (size_t i = 0; i < modules.count && !error; i++)
-		error = add_module(list, &modules.items[i], pid);
+		error = add_module(list, &modules, &modules.items[i], pid);
 	registry_deinit(&registry);
 	modules_deinit(&modules);
 	maps_deinit(&maps);

@@ -378,8 +378,9 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * A gate's site has no nop. Another tool's breakpoint may be on the first instruction, and threads continue after that instruction. So it stays, unless it is as long as a jump, or never
- * falls through.
+ * A gate's site has no nop. Another tool's breakpoint may be on the first instruction, and threads
+ * continue after that instruction. So it stays, unless it is as long as a jump, or never falls
+ * through.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {

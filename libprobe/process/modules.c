@@ -862,6 +862,7 @@ struct probe_error *modules_read_mapped(
 		return error;
 	}
 	lookup_tidy(&lookup.modules);
+	lookup.modules.pid = pid;
 	*ret = lookup.modules;
 	return NULL;
 }

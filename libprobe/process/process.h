@@ -488,6 +488,7 @@ struct module {
 struct modules {
 	struct module *items;
 	size_t count;
+	pid_t pid; /* the process, as /proc has it */
 };
 
 /*

@@ -566,13 +566,16 @@ bool catalogue_name_matches(const char *pattern, const char *name)
 /* ---- Functions that no file describes --------------------------------------------------- */
 
 /* The numbers of arguments are those of struct arch_entry and arch.return_args. */
-static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {{.name = "arg0"}, {.name = "arg1"},
-	{.name = "arg2"}, {.name = "arg3"}, {.name = "arg4"}, {.name = "arg5"}, {.name = "arg6"},
-	{.name = "arg7"}, {.name = "arg8"}, {.name = "arg9"}, {.name = "farg0"}, {.name = "farg1"}, {.name = "farg2"}, {.name = "farg3"},
-	{.name = "farg4"}, {.name = "farg5"}, {.name = "farg6"}, {.name = "farg7"}};
+static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {{.name = "arg0"},
+	{.name = "arg1"}, {.name = "arg2"}, {.name = "arg3"}, {.name = "arg4"}, {.name = "arg5"},
+	{.name = "arg6"}, {.name = "arg7"}, {.name = "arg8"}, {.name = "arg9"}, {.name = "farg0"},
+	{.name = "farg1"}, {.name = "farg2"}, {.name = "farg3"}, {.name = "farg4"},
+	{.name = "farg5"}, {.name = "farg6"}, {.name = "farg7"}};
 static const struct probe_arg_meaning exit_args[] = {{.name = "retval"}, {.name = "fretval"}};
-static const struct probe_meaning any_entry = {
-	.provider = SDT_FUNCTIONS, .name = "*", .args = entry_args, .arg_count = ARCH_FUNCTION_ARGS};
+static const struct probe_meaning any_entry = {.provider = SDT_FUNCTIONS,
+	.name = "*",
+	.args = entry_args,
+	.arg_count = ARCH_FUNCTION_ARGS};
 static const struct probe_meaning any_exit = {
 	.provider = SDT_FUNCTIONS, .name = "*" SDT_RETURN, .args = exit_args, .arg_count = 2};
 
@@ -583,7 +586,9 @@ const struct probe_meaning *catalogue_any_function(bool is_return)
 
 size_t catalogue_shown(const struct probe_meaning *meaning)
 {
-	return !meaning || meaning == &any_entry ? 0 : meaning == &any_exit ? 1 : meaning->arg_count;
+	return !meaning || meaning == &any_entry ? 0
+	       : meaning == &any_exit		 ? 1
+						 : meaning->arg_count;
 }
 
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,

@@ -28,10 +28,14 @@ static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
 static const char conditional[] = "one of its conditional jumps leads to another function";
 static const char too_many_parts[] = "it has too many parts";
+static const char not_chosen[] =
+	"each process chooses the function for this name, and this one has not called it yet";
 static const char never_returns[] = "it does not return, by its code";
 
 struct adding {
 	struct object *object;
+	const struct modules *modules; /* of the process, or NULL */
+	const struct module *module;   /* the one among them that has the object, or NULL */
 	const char *path;
 	const struct arch *arch;
 	const struct probe_pattern *const *patterns;
@@ -42,12 +46,15 @@ struct adding {
 	/* Of the symbols at one address, the last that a pattern names. */
 	struct object_range range;
 	char *name;
+	bool is_ifunc;	     /* `range` is a resolver's */
+	const char *unknown; /* why the function cannot be found, or NULL */
 	struct probe_error *error;
 };
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Returns the provider of a file's functions: fn:libc for /lib/libc.so.6. NULL if memory is short. */
+/* Returns the provider of a file's functions: fn:libc for /lib/libc.so.6. NULL if memory is short.
+ */
 static char *provider_of(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -135,7 +142,9 @@ static struct probe_error *add_entry(struct adding *a)
 		.pc = a->range.start,
 		.args = entry.args};
 
-	note.refused = a->arch->entry(bytes, size, a->range.start, &entry);
+	note.refused = a->unknown;
+	if (!note.refused)
+		note.refused = a->arch->entry(bytes, size, a->range.start, &entry);
 	note.keep = entry.keep;
 	return add_note(a, &note);
 }
@@ -148,7 +157,7 @@ struct exits {
 	struct function_exit {
 		uint64_t pc;
 		bool is_tail; /* a jump to another function, which returns for this one */
-	} *items;
+	} * items;
 	size_t count;
 };
 
@@ -243,7 +252,7 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		return probe_error_no_memory();
 	note.name = name;
 	note.args = a->arch->return_args;
-	note.refused = find_exits(a, symbol, &e);
+	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
 	if (note.refused)
 		error = add_note(a, &note);
 	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
@@ -253,6 +262,64 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	}
 	free(e.items);
 	return error;
+}
+
+/* ---- IFUNCs ----------------------------------------------------------------------------- */
+
+/*
+ * A symbol of type STT_GNU_IFUNC is the address of a resolver, which chooses among functions
+ * (memcpy() by the processor) when the process starts. The result is in slots: those of the file
+ * itself, whose relocations name the resolver, and those of files that import the symbol.
+ */
+struct chosen {
+	const struct adding *a;
+	const struct module *module; /* whose slots are searched */
+	const char *name;
+	uint64_t address; /* of the function, link-time; 0 if none was found */
+};
+
+static bool on_relocation(const struct object_relocation *relocation, void *data)
+{
+	struct chosen *chosen = data;
+	const struct arch *arch = chosen->a->arch;
+	const struct module *own = chosen->a->module;
+	const struct object_segment *segment;
+	bool is_import = relocation->type == arch->jump_slot || relocation->type == arch->glob_dat;
+	uint64_t value;
+
+	if (!(is_import && strcmp(relocation->symbol, chosen->name) == 0) &&
+		!(relocation->type == arch->irelative && chosen->module == own &&
+			(uint64_t)relocation->addend == chosen->a->range.start))
+		return true;
+	if (memory_read(chosen->a->modules->pid, relocation->address + chosen->module->bias, &value,
+		    sizeof(value)) != sizeof(value))
+		return true;
+	/* Until the first call, a slot leads to code of its own file that finds the function. */
+	segment = object_segment_of(own->object, value - own->bias);
+	if (!segment || !segment->executable || value - own->bias == chosen->a->range.start)
+		return true;
+	chosen->address = value - own->bias;
+	return false;
+}
+
+/* Finds the function that the process has chosen for the IFUNC at a->range. */
+static bool find_chosen(struct adding *a, const char *symbol)
+{
+	char *name = strndup(symbol, strcspn(symbol, "@"));
+	struct chosen chosen = {.a = a, .name = name};
+	struct object_function function;
+
+	for (size_t i = 0; name && a->module && i < a->modules->count && !chosen.address; i++) {
+		chosen.module = &a->modules->items[i];
+		if (chosen.module->object)
+			object_visit_relocations(chosen.module->object, on_relocation, &chosen);
+	}
+	free(name);
+	if (!chosen.address || !object_function_at(a->object, chosen.address, &function) ||
+		function.range.start != chosen.address)
+		return false;
+	a->range = function.range;
+	return true;
 }
 
 /* ---- Symbols ---------------------------------------------------------------------------- */
@@ -267,6 +334,7 @@ static void add_last(struct adding *a)
 	a->name = plain_name(symbol);
 	if (!a->name)
 		a->error = probe_error_no_memory();
+	a->unknown = a->is_ifunc && !find_chosen(a, symbol) ? not_chosen : NULL;
 	if (!a->error && wants(a, a->name, false))
 		a->error = add_entry(a);
 	if (!a->error && wants(a, a->name, true))
@@ -278,13 +346,12 @@ static void add_last(struct adding *a)
 static bool on_symbol(const struct object_symbol *symbol, void *data)
 {
 	struct adding *a = data;
-	const struct object_segment *segment =
-		object_segment_of(a->object, symbol->range.start);
+	const struct object_segment *segment = object_segment_of(a->object, symbol->range.start);
 	AUTO_FREE char *name = NULL;
 
 	if (a->range.start != symbol->range.start)
 		add_last(a);
-	if (a->error || symbol->is_ifunc || !segment || !segment->executable)
+	if (a->error || !segment || !segment->executable)
 		return !a->error;
 	name = plain_name(symbol->name);
 	if (!name) {
@@ -295,16 +362,44 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 		return true;
 	free(a->name);
 	a->range = symbol->range;
+	a->is_ifunc = symbol->is_ifunc;
 	a->name = strdup(symbol->name);
 	if (!a->name)
 		a->error = probe_error_no_memory();
 	return !a->error;
 }
 
+static bool has_other(const struct sdt_functions *functions, const struct sdt_note *note)
+{
+	for (size_t i = 0; i < functions->count; i++)
+		if (functions->items[i] != note && !functions->items[i]->refused &&
+			strcmp(functions->items[i]->name, note->name) == 0)
+			return true;
+	return false;
+}
+
+/* Drops names whose function is unknown, if another version of the name has one. */
+static void drop_unknown(struct sdt_functions *functions, size_t from)
+{
+	size_t kept = from;
+
+	for (size_t i = from; i < functions->count; i++) {
+		struct sdt_note *note = functions->items[i];
+
+		if (note->refused != not_chosen || !has_other(functions, note))
+			functions->items[kept++] = note;
+		else
+			free(note);
+	}
+	functions->count = kept;
+}
+
 struct probe_error *select_functions(struct object *object, const char *path,
-	const struct probe_pattern *const *patterns, size_t count, struct sdt_functions *inout)
+	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
+	struct sdt_functions *inout)
 {
 	struct adding a = {.object = object,
+		.modules = modules,
 		.path = path,
 		.patterns = patterns,
 		.count = count,
@@ -317,6 +412,9 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
 	if (!a.arch || !a.arch->entry)
 		return NULL;
+	for (size_t i = 0; modules && i < modules->count; i++)
+		if (modules->items[i].object == object)
+			a.module = &modules->items[i];
 	a.provider = provider_of(path);
 	if (!a.provider)
 		return probe_error_no_memory();
@@ -326,6 +424,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		free(a.name);
 	else
 		add_last(&a);
+	drop_unknown(inout, a.before);
 	free(a.provider);
 	return a.error;
 }

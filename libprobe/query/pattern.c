@@ -760,15 +760,14 @@ bool pattern_names_function(
 }
 
 /* Does the pattern name a probe at the entries or exits of functions? `path` may be NULL. */
-static bool matches_function(
-	const struct probe_pattern *pattern, const char *path, const char *provider, const char *name)
+static bool matches_function(const struct probe_pattern *pattern, const char *path,
+	const char *provider, const char *name)
 {
 	bool is_return = sdt_kind_of(provider, name) == SDT_EXIT;
 	AUTO_FREE char *function = NULL;
 
 	if (!is_return)
-		return pattern_wants(pattern, false) &&
-		       pattern_names_function(pattern, path, name);
+		return pattern_wants(pattern, false) && pattern_names_function(pattern, path, name);
 	function = strndup(name, strlen(name) - strlen(SDT_RETURN));
 	return function && pattern_wants(pattern, true) &&
 	       pattern_names_function(pattern, path, function);

@@ -550,10 +550,12 @@ enum { FUNCTIONS_MAX = 1000 /* of all modules, unless a request allows more */ }
 
 /*
  * Adds the functions of the object at `path` that the patterns name, each once: a note for an entry,
- * and one for each exit. Errors: PROBE_ERROR_MEMORY.
+ * and one for each exit. `modules` are those of the process that has mapped it, or NULL; they say
+ * which functions the process has chosen (IFUNC). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, const char *path,
-	const struct probe_pattern *const *patterns, size_t count, struct sdt_functions *inout);
+	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
+	struct sdt_functions *inout);
 
 /* ---- Select ---------------------------------------------------------------------------------- */
 

@@ -232,7 +232,7 @@ static int precision_of(const struct probe_pattern *pattern)
 	return 2 * pattern_is_exact(pattern) + pattern_has_captures(pattern);
 }
 
-static struct probe_error *select_module(struct module *module,
+static struct probe_error *select_module(const struct modules *modules, struct module *module,
 	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
 	struct selection *ret)
 {
@@ -242,7 +242,7 @@ static struct probe_error *select_module(struct module *module,
 
 	if (!error)
 		error = select_functions(module->object, module->path, patterns, pattern_count,
-			&module->functions);
+			modules, &module->functions);
 	if (error)
 		return error;
 	notes = select_by_name(&module->notes, &module->functions, &count);
@@ -296,7 +296,7 @@ struct probe_error *select_probes(struct modules *modules,
 	if (!ret->matched || !wanted)
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < modules->count && !error; i++)
-		error = select_module(&modules->items[i], patterns, count, wanted, ret);
+		error = select_module(modules, &modules->items[i], patterns, count, wanted, ret);
 	/*
 	 * Keep the first error. For a pattern with wildcards, an error counts only if no matching
 	 * probe has all arguments.
@@ -423,7 +423,7 @@ static struct probe_error *no_function(
 			continue;
 		is_there = true;
 		error = select_functions(module->object, module->path,
-			(const struct probe_pattern *const *)&any, 1, &functions);
+			(const struct probe_pattern *const *)&any, 1, NULL, &functions);
 		for (size_t k = 0; k < functions.count; k++)
 			probe_names_add(
 				&names, functions.items[k]->provider, functions.items[k]->name);

@@ -198,8 +198,8 @@ static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stu
 }
 
 /*
- * Adds the functions of a module that are enabled. Functions have no notes in the file; the registry
- * has their names.
+ * Adds the functions of a module that are enabled. Functions have no notes in the file; the
+ * registry has their names.
  */
 static struct probe_error *recall_functions(const struct registry *r,
 	const struct registry_names *names, size_t first, size_t end, struct module *module)
@@ -208,9 +208,8 @@ static struct probe_error *recall_functions(const struct registry *r,
 
 	for (size_t i = first; i < end && !error; i++) {
 		const struct reg_stub *stub = &r->stubs[i];
-		const struct reg_name *name = is_probed(r, stub)
-						      ? registry_names_find(names, stub->key)
-						      : NULL;
+		const struct reg_name *name =
+			is_probed(r, stub) ? registry_names_find(names, stub->key) : NULL;
 
 		/* A site has an element for each session; they are adjacent. */
 		if (name && sdt_is_function(name->provider) &&

@@ -28,9 +28,9 @@ size_t disasm_length(const uint8_t *bytes, size_t length);
 bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret);
 
 /*
- * Registers that an instruction may write: bits 0 to 5 are those of the first integer arguments (System
- * V ABI, AMD64: %rdi, %rsi, %rdx, %rcx, %r8, %r9), from bit 8 on those of the first eight floating
- * ones.
+ * Registers that an instruction may write: bits 0 to 5 are those of the first integer arguments
+ * (System V ABI, AMD64: %rdi, %rsi, %rdx, %rcx, %r8, %r9), from bit 8 on those of the first eight
+ * floating ones.
  */
 enum { DISASM_INTEGERS = 6, DISASM_FLOATS = 8, DISASM_WRITES_SP = 1 << 16, DISASM_ALL = 0x1ffff };
 

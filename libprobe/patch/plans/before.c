@@ -81,8 +81,8 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
  * Returns the highest start of a jump that covers `need` bytes up to `end`, lies in one page, and
  * does not begin at the function's first instruction. Returns 0 if there is no such start.
  */
-static uint64_t choose_start(const struct begins *begins, uint64_t function, uint64_t end,
-	size_t jump, size_t need)
+static uint64_t choose_start(
+	const struct begins *begins, uint64_t function, uint64_t end, size_t jump, size_t need)
 {
 	for (size_t i = begins->count; i-- > 0;) {
 		uint64_t start = begins->at[i];
@@ -100,8 +100,7 @@ static size_t exit_length(const struct arch *arch, const struct plan *plan)
 {
 	struct arch_insn insn;
 
-	return plan->is_exit &&
-			       arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn)
+	return plan->is_exit && arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn)
 		       ? insn.length
 		       : 0;
 }
@@ -109,7 +108,8 @@ static size_t exit_length(const struct arch *arch, const struct plan *plan)
 /*
  * Asks whether the instructions before a site can move, as if a site, `ret`, were at their start.
  * Those before an exit move with it, and with as few others as possible, since more may be entered
- * in their middle; padding may follow them. Returns NULL, or the reason why the question is pointless.
+ * in their middle; padding may follow them. Returns NULL, or the reason why the question is
+ * pointless.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
@@ -155,12 +155,12 @@ static struct probe_error *examine(struct planning *p)
 		last = exit_length(arch, plan);
 		/* Nothing may enter right behind a nop either; an exit moves, too. */
 		if (!plan->before.cannot)
-			plan_ask(p, (struct proof){.plan = &asked[i],
-					    .move = &asked[i].behind,
-					    .window = (uint8_t)(plan->pc - asked[i].pc + last +
-								!last),
-					    .need = (uint8_t)(plan->pc - asked[i].pc + last),
-					    .margin = margin});
+			plan_ask(p,
+				(struct proof){.plan = &asked[i],
+					.move = &asked[i].behind,
+					.window = (uint8_t)(plan->pc - asked[i].pc + last + !last),
+					.need = (uint8_t)(plan->pc - asked[i].pc + last),
+					.margin = margin});
 	}
 	error = plan_prove(p);
 	for (size_t i = 0; i < p->count && !error; i++) {
@@ -194,8 +194,8 @@ static struct probe_error *build_exit(
 	struct arch_moved moved;
 
 	if (as->moved.count == ARCH_MOVED_INSNS_MAX)
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"too many instructions at %#jx move", (uintmax_t)as->reg.patch);
+		return probe_error_new(PROBE_ERROR_REFUSED, "too many instructions at %#jx move",
+			(uintmax_t)as->reg.patch);
 	as->moved.from_offset[as->moved.count] = (uint8_t)first;
 	as->moved.to_offset[as->moved.count++] = (uint8_t)as->moved.code_length;
 	build_skip(arch, p, 0);
