@@ -43,7 +43,7 @@ struct adding {
 	char *provider;
 	struct sdt_functions *functions;
 	size_t before; /* number of functions that there were */
-	/* Of the symbols at one address, the last that a pattern names. */
+	/* The last symbol, among those at one address, that a pattern names. */
 	struct object_range range;
 	char *name;
 	bool is_ifunc;	     /* `range` is a resolver's */

@@ -90,12 +90,12 @@ static void test_switches(void **state)
 		size_t length;
 		bool expected;
 	} jumps[] = {
-		{BYTES("\x90\xff\x24\xc5\0\0\0\0"), true},		/* jmp *0(,%rax,8) */
-		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe0"), true},	/* a table of distances */
+		{BYTES("\x90\xff\x24\xc5\0\0\0\0"), true},	       /* jmp *0(,%rax,8) */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe0"), true}, /* a table of distances */
 		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\x3e\xff\xe0"), true},
-		{BYTES("\x90\x3e\xff\xe0"), true},			/* notrack */
-		{BYTES("\x48\x8b\x40\x10\xff\xe0"), false},		/* a pointer to a function */
-		{BYTES("\x90\x90\x90\xff\x60\x10"), false},		/* jmp *16(%rax) */
+		{BYTES("\x90\x3e\xff\xe0"), true},	    /* notrack */
+		{BYTES("\x48\x8b\x40\x10\xff\xe0"), false}, /* a pointer to a function */
+		{BYTES("\x90\x90\x90\xff\x60\x10"), false}, /* jmp *16(%rax) */
 		{BYTES("\xff\xe0"), false},
 	};
 

@@ -492,10 +492,12 @@ static void test_toggle(void **state)
 	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
-	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml", "x")) && sdt_is_ocaml(sdt_kind_of("ocaml.1", "x")));
-	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml_1", "x")) && sdt_is_ocaml(sdt_kind_of("ocaml_2", "x")));
-	assert_false(sdt_is_ocaml(sdt_kind_of("ocaml_3", "x")) || sdt_is_ocaml(sdt_kind_of("ocam", "x")) ||
-		     sdt_is_ocaml(sdt_kind_of("", "x")));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml", "x")) &&
+		    sdt_is_ocaml(sdt_kind_of("ocaml.1", "x")));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml_1", "x")) &&
+		    sdt_is_ocaml(sdt_kind_of("ocaml_2", "x")));
+	assert_false(sdt_is_ocaml(sdt_kind_of("ocaml_3", "x")) ||
+		     sdt_is_ocaml(sdt_kind_of("ocam", "x")) || sdt_is_ocaml(sdt_kind_of("", "x")));
 }
 
 /* ---- The table ----------------------------------------------------------------------- */
