@@ -77,8 +77,8 @@ struct arch {
 	 * Finds out about a function's entry by its first bytes. Returns NULL, or a static text
 	 * that says why the entry cannot be patched.
 	 */
-	const char *(*entry)(const uint8_t *bytes, size_t length, uint64_t address,
-		struct arch_entry *ret);
+	const char *(*entry)(
+		const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret);
 	/*
 	 * Is the indirect jump at the end of a function's first `length` bytes that of a switch
 	 * statement, so that it stays in the function? A superset of such jumps is not safe here:
@@ -86,8 +86,8 @@ struct arch {
 	 */
 	bool (*is_switch)(const uint8_t *bytes, size_t length);
 	/*
-	 * Relocations (R_*) of the slots for functions: those that an IFUNC's resolver fills in, and
-	 * those by which other files call them.
+	 * Relocations (R_*) of the slots for functions: those that an IFUNC's resolver fills in,
+	 * and those by which other files call them.
 	 */
 	uint32_t irelative, jump_slot, glob_dat;
 	/* The value that a function returns, as an integer and as a floating number. */

@@ -38,8 +38,8 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
-	error = tracers_init(&options->tracer, &base,
-		&options->common.patterns, false, ret, &count);
+	error = tracers_init(
+		&options->tracer, &base, &options->common.patterns, false, ret, &count);
 	if (!error && count != 1)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' stands for several, and each has a session of its own; use "

@@ -607,8 +607,8 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	};
 
 	if (!error)
-		error = tracers_init(&options->tracer, &base,
-			&options->common.patterns, options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
+		error = tracers_init(&options->tracer, &base, &options->common.patterns,
+			options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
 	if (!error)
 		error = tracers_set_requests(
 			trace->tracers, trace->tracer_count, &options->request.request);

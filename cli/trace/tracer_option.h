@@ -126,8 +126,9 @@ const struct probe_request *tracer_request(
 
 /*
  * Makes the tracers of the command line; without -t and -c, one that prints hits. All their
- * sessions share the options of `base`. A tracer of pairs makes `patterns` of functions name pairs. Free *ret with tracers_free(), also after an error. Errors:
- * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * sessions share the options of `base`. A tracer of pairs makes `patterns` of functions name pairs.
+ * Free *ret with tracers_free(), also after an error. Errors: PROBE_ERROR_USAGE,
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
 	const struct probe_session_options *base, struct pattern_list *patterns, bool has_intervals,

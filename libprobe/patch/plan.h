@@ -40,10 +40,10 @@ struct plan {
 	uint16_t row;
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
 	size_t byte_count;
-	bool ocaml;	/* a toggle of OCaml's follows the nop */
-	bool refused;	/* there is a reason against all plans: behind.cannot */
-	bool is_entry;	/* a function's entry */
-	bool is_exit;	/* the instruction at pc leaves a function, and moves with those before it */
+	bool ocaml;    /* a toggle of OCaml's follows the nop */
+	bool refused;  /* there is a reason against all plans: behind.cannot */
+	bool is_entry; /* a function's entry */
+	bool is_exit;  /* the instruction at pc leaves a function, and moves with those before it */
 	bool short_nop; /* the nop at pc has no room for a jump */
 	/* another site's nop follows, and the jump is after both */
 	bool is_followed;

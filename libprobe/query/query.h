@@ -127,8 +127,8 @@ bool catalogue_name_matches(const char *pattern, const char *name);
 /* Returns the description of a function's entry or exits that no file describes. */
 const struct probe_meaning *catalogue_any_function(bool is_return);
 /*
- * Returns how many arguments of a function are shown without a list: those that a file describes, or
- * what a function returns; of an unknown function's arguments, none.
+ * Returns how many arguments of a function are shown without a list: those that a file describes,
+ * or what a function returns; of an unknown function's arguments, none.
  */
 size_t catalogue_shown(const struct probe_meaning *meaning);
 
@@ -549,9 +549,9 @@ const char *operand_parse_address(const char **at, struct capture *ret);
 enum { FUNCTIONS_MAX = 1000 /* of all modules, unless a request allows more */ };
 
 /*
- * Adds the functions of the object at `path` that the patterns name, each once: a note for an entry,
- * and one for each exit. `modules` are those of the process that has mapped it, or NULL; they say
- * which functions the process has chosen (IFUNC). Errors: PROBE_ERROR_MEMORY.
+ * Adds the functions of the object at `path` that the patterns name, each once: a note for an
+ * entry, and one for each exit. `modules` are those of the process that has mapped it, or NULL:
+ * they say which functions the process has chosen (IFUNC). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, const char *path,
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,

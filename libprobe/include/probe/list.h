@@ -112,8 +112,8 @@ PROBE_MUST_CHECK struct probe_error *probe_list_create(struct probe_list **ret);
 void probe_list_free(struct probe_list *list);
 
 /*
- * Makes the list add the functions that patterns of functions name, with the files and processes that
- * are added later: a site for an entry, one for each exit. The patterns are borrowed.
+ * Makes the list add the functions that patterns of functions name, with the files and processes
+ * that are added later: a site for an entry, one for each exit. The patterns are borrowed.
  */
 void probe_list_functions(
 	struct probe_list *list, const struct probe_pattern *const *patterns, size_t count);

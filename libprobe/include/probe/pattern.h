@@ -18,7 +18,8 @@
  *   fn:FILE:NAME:return, fn:NAME:return   the exits, by which the function returns
  *   uprobe:FILE:NAME, uretprobe:FILE:NAME the same, as bpftrace has them
  * FILE is a path, a file name or the name of a library (libc, c); NAME a symbol without parameters
- * (`ns::f` in C++), a glob, or a /regex/. The probes are those of the provider fn:FILE, FILE without
+ * (`ns::f` in C++), a glob, or a /regex/. The probes are those of the provider fn:FILE, FILE
+ * without
  * `.so` and what follows it.
  *
  * CAPTURE is one of
