@@ -87,6 +87,11 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 
 /* ---- Symbols, and libdw ---------------------------------------------------------------------- */
 
+/*
+ * Opens the file that has the symbols which were stripped from this one (debug.c). Returns NULL if
+ * there is none. The caller closes it.
+ */
+struct object *object_open_debug(struct object *object);
 /* Finds the function symbol with a size at an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 

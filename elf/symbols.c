@@ -51,7 +51,8 @@ struct by_address {
 };
 
 struct symbols {
-	struct table dynamic, full;
+	struct table dynamic, full, stripped;
+	struct object *debug; /* has the table `stripped`; NULL if `full` is there */
 	struct by_address functions, data;
 };
 
@@ -231,6 +232,8 @@ static void symbols_free(struct symbols *symbols)
 {
 	table_forget_index(&symbols->dynamic);
 	table_forget_index(&symbols->full);
+	if (symbols->debug)
+		object_close(symbols->debug);
 	free(symbols->functions.items);
 	free(symbols->data.items);
 	free(symbols);
@@ -428,11 +431,19 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), str
 		table_load(object, &symbols->dynamic, SHT_DYNSYM);
 	if (!symbols->full.loaded)
 		table_load(object, &symbols->full, SHT_SYMTAB);
-	ret->items = calloc(symbols->dynamic.count + symbols->full.count + 1, sizeof(*ret->items));
+	if (!symbols->full.data && !symbols->stripped.loaded) {
+		symbols->stripped.loaded = true;
+		symbols->debug = object_open_debug(object);
+		if (symbols->debug)
+			table_load(symbols->debug, &symbols->stripped, SHT_SYMTAB);
+	}
+	ret->items = calloc(symbols->dynamic.count + symbols->full.count + symbols->stripped.count + 1,
+		sizeof(*ret->items));
 	if (!ret->items)
 		return;
 	add_functions(object, &symbols->dynamic, wanted, ret);
 	add_functions(object, &symbols->full, wanted, ret);
+	add_functions(object, &symbols->stripped, wanted, ret);
 	qsort(ret->items, ret->count, sizeof(*ret->items), compare_functions);
 	finish_functions(object, ret);
 }
