@@ -2,18 +2,16 @@
 /*
  * Finds the symbols that were stripped from a file: in a separate debug file, or in MiniDebugInfo.
  *
- * A separate debug file has the same build id. It is in /usr/lib/debug by this id, or has the name in
- * .gnu_debuglink and is beside the file, in .debug there, or below /usr/lib/debug. Without a build id
- * no file is used, since a name alone does not say that it belongs to this version.
+ * A separate debug file has the same build id. It is in /usr/lib/debug by this id, or has the name
+ * in .gnu_debuglink and is beside the file, in .debug there, or below /usr/lib/debug. Without a
+ * build id no file is used, since a name alone does not say that it belongs to this version.
  *
  * MiniDebugInfo is an ELF file with symbols of functions only, compressed by xz in .gnu_debugdata.
- * liblzma decompresses it into a memory file. It is opened with dlopen(3), because few files need it.
+ * liblzma decompresses it into a memory file. It is opened with dlopen(3), because few files need
+ * it.
  *
  * Source: gdb's manual, "Separate Debug Files" and "MiniDebugInfo".
  */
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <lzma.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +19,7 @@
 
 #include "elf/internal.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/library.h"
 
 enum { UNPACKED_MAX = 64 << 20, PACKED_MAX = 16 << 20, LZMA_MEMORY = 128 << 20 };
 
@@ -65,21 +64,26 @@ static struct object *open_by_link(struct object *object)
 
 /* ---- MiniDebugInfo --------------------------------------------------------------------- */
 
+/* lzma_stream_buffer_decode() of <lzma.h>, whose headers the build does not need. */
+struct liblzma {
+	int (*decode)(uint64_t *memory, uint32_t flags, const void *allocator, const uint8_t *in,
+		size_t *in_at, size_t in_size, uint8_t *out, size_t *out_at, size_t out_size);
+};
+
 /* Decompresses into a memory file. Returns its descriptor, or -1. */
 static int unpack(const uint8_t *packed, size_t size)
 {
-	void *liblzma = dlopen("liblzma.so.5", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	__typeof__(lzma_stream_buffer_decode) *decode;
+	static const struct library_function function = {
+		"lzma_stream_buffer_decode", offsetof(struct liblzma, decode)};
 	AUTO_FREE uint8_t *bytes = malloc(UNPACKED_MAX);
 	uint64_t memory = LZMA_MEMORY;
 	size_t from = 0, length = 0;
+	struct liblzma liblzma;
 	int fd;
 
-	if (!liblzma || !bytes)
-		return -1;
-	*(void **)&decode = dlsym(liblzma, "lzma_stream_buffer_decode");
-	if (!decode || decode(&memory, 0, NULL, packed, &from, size, bytes, &length,
-			       UNPACKED_MAX) != LZMA_OK)
+	if (!bytes || library_load("liblzma.so.5", &function, 1, &liblzma) ||
+		liblzma.decode(
+			&memory, 0, NULL, packed, &from, size, bytes, &length, UNPACKED_MAX) != 0)
 		return -1;
 	fd = memfd_create("minidebuginfo", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, bytes, length) == (ssize_t)length)

@@ -437,8 +437,9 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), str
 		if (symbols->debug)
 			table_load(symbols->debug, &symbols->stripped, SHT_SYMTAB);
 	}
-	ret->items = calloc(symbols->dynamic.count + symbols->full.count + symbols->stripped.count + 1,
-		sizeof(*ret->items));
+	ret->items =
+		calloc(symbols->dynamic.count + symbols->full.count + symbols->stripped.count + 1,
+			sizeof(*ret->items));
 	if (!ret->items)
 		return;
 	add_functions(object, &symbols->dynamic, wanted, ret);

@@ -21,12 +21,15 @@
 	X(dwfl_build_id_find_debuginfo) X(dwfl_end) X(dwfl_lineinfo) X(dwfl_module_getelf) \
 	X(dwfl_module_getsrc) X(dwfl_offline_section_address) X(dwfl_report_end) \
 	X(dwfl_report_offline)
+
+#define LIBLZMA(X) X(lzma_stream_buffer_decode)
 /* clang-format on */
 
 /* Only addresses are needed, so types do not matter. */
 #define DECLARE(name) void name(void);
 CAPSTONE(DECLARE)
 LIBDW(DECLARE)
+LIBLZMA(DECLARE)
 
 struct linked {
 	const char *name;
@@ -37,6 +40,7 @@ struct linked {
 #define ROW(name) {#name, name},
 static const struct linked capstone[] = {CAPSTONE(ROW){0}};
 static const struct linked libdw[] = {LIBDW(ROW){0}};
+static const struct linked liblzma[] = {LIBLZMA(ROW){0}};
 
 static const struct {
 	const char *prefix; /* start of the library's file name, up to the version */
@@ -44,6 +48,7 @@ static const struct {
 } libraries[] = {
 	{"libcapstone.so.", capstone},
 	{"libdw.so.", libdw},
+	{"liblzma.so.", liblzma},
 };
 
 void *dlopen(const char *name, int flags)
