@@ -4,6 +4,7 @@
 
 #include "arch/aarch64/args.h"
 #include "arch/aarch64/emit.h"
+#include "arch/aarch64/entry.h"
 #include "arch/aarch64/encoding.h"
 
 /* ==== Decode ================================================================================== */
@@ -748,6 +749,12 @@ const struct arch arch_aarch64 = {
 	.elf_machine = EM_AARCH64,
 	.process = &aarch64_process,
 	.parse_args = aarch64_parse_args,
+	.entry = aarch64_entry,
+	.is_switch = aarch64_is_switch,
+	.return_args = aarch64_return_args,
+	.irelative = R_AARCH64_IRELATIVE,
+	.jump_slot = R_AARCH64_JUMP_SLOT,
+	.glob_dat = R_AARCH64_GLOB_DAT,
 	.jump_length = AARCH64_INSN_LENGTH,
 	.jump_reach = UINT64_C(1) << 27,
 	.site_nop = AARCH64_INSN_LENGTH,

@@ -147,7 +147,7 @@ static struct probe_error *examine(struct planning *p)
 
 		/* Sites that are not OCaml's need this plan only if no better one is possible. */
 		if (!plan->ocaml && !plan_is_wanting(p, plan) &&
-			!(plan->is_exit && !plan_choose(plan, p->order, &reason)))
+			!(plan->is_exit && arch->far_jump && !plan_choose(plan, p->order, &reason)))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
 			return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
