@@ -17,7 +17,8 @@
 
 enum { REGISTERS = 8, STACK_ARGS = 2, SP = 31, HINTS_MAX = 4, UNKNOWN = -1 };
 
-/* What instructions may write: argument registers, by bits, and the stack pointer. */
+/* The argument registers, by bits, that instructions may write, and how they move the stack
+ * pointer. */
 struct writes {
 	uint32_t general, vector;
 	int pushed; /* bytes by which they lower the stack pointer, or UNKNOWN */
