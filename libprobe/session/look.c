@@ -267,10 +267,10 @@ static bool may_be_new(const struct probe_session *s, const struct watched_site 
 {
 	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
 		return false;
-	if (gate_is_busy(&s->gate))
+	if (gate_is_busy(&s->gates.loader))
 		return true;
-	return !last &&
-	       (site->state != WATCH_SUSPECT || site->suspect_at != gate_arrivals(&s->gate));
+	return !last && (site->state != WATCH_SUSPECT ||
+				site->suspect_at != gate_arrivals(&s->gates.loader));
 }
 
 static void take(struct probe_session *s, struct watched_site *site, enum site_state state,
@@ -289,7 +289,7 @@ static void take(struct probe_session *s, struct watched_site *site, enum site_s
 	if (before != WATCH_SUSPECT)
 		site->bad_ns = clock_now_ns();
 	site->state = may_be_new(s, site, last) ? WATCH_SUSPECT : WATCH_BAD;
-	site->suspect_at = gate_arrivals(&s->gate);
+	site->suspect_at = gate_arrivals(&s->gates.loader);
 	if (site->state != WATCH_BAD)
 		return;
 	note_incomplete(s, site->reg.pc);
@@ -524,7 +524,7 @@ static void let_go(void *data)
 	struct probe_session *s = data;
 
 	((struct data_header *)s->rings.base)->guard = 0;
-	gate_leave(&s->wait);
+	gate_leave(&s->gates.room);
 }
 
 /*
@@ -542,7 +542,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	session = registry_session(&c.registry, s->id);
 	/* The process may run another program, or may have been repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
-		if (s->wait.shared && target == s->target) {
+		if (s->gates.room.shared && target == s->target) {
 			c.restored = let_go;
 			c.restored_data = s;
 		}

@@ -613,7 +613,7 @@ static struct probe_error *make_session(
 		free(notes);
 		return probe_error_no_memory();
 	}
-	*s = (struct probe_session){.data = -1, .event = -1, .dead = true, .notes = notes};
+	*s = (struct probe_session){.data = -1, .gates.event = -1, .dead = true, .notes = notes};
 	s->view = (struct snapshot){
 		.fd = -1, .file = fcntl(r->fd, F_DUPFD_CLOEXEC, 0), .file_start = start};
 	error = s->view.file < 0 ? probe_error_system(errno, "%s", r->path)

@@ -330,10 +330,10 @@ struct probe_error *probe_session_select(
 	if (!wanted)
 		return probe_error_no_memory();
 	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
-	gate_arm(&session->exec_gate.gate, false);
+	gate_arm(&session->gates.exec.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);
-	gate_arm(&session->exec_gate.gate, true);
+	gate_arm(&session->gates.exec.gate, true);
 	free(wanted);
 	return attempt.error;
 }

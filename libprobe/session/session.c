@@ -138,7 +138,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
-		s->calls | (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
+		s->calls | (s->gates.loader.shared || s->gates.exec.gate.shared ? SECCOMP_WAIT : 0);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -158,7 +158,8 @@ static struct probe_error *judge_again(struct probe_session *s)
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls = session->calls || session->gate.shared || session->exec_gate.gate.shared;
+	bool calls =
+		session->calls || session->gates.loader.shared || session->gates.exec.gate.shared;
 	struct probe_error *error = NULL;
 
 	if (!calls || begin < session->look_again_ns)
@@ -257,10 +258,10 @@ static struct probe_error *follow_once(struct probe_session *s)
 	 * A child of vfork(2) at the gate would keep its parent from being stopped, so disarm the
 	 * gate. Programs are then found a little later.
 	 */
-	gate_arm(&s->exec_gate.gate, false);
+	gate_arm(&s->gates.exec.gate, false);
 	error = change_begin(s->target, &c);
 	if (error) {
-		gate_arm(&s->exec_gate.gate, true);
+		gate_arm(&s->gates.exec.gate, true);
 		return unless_replaced(s, error);
 	}
 	session_stack_refresh(s);
@@ -286,7 +287,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	}
 	selection_deinit(&selection);
 	change_end(&c);
-	gate_arm(&s->exec_gate.gate, true);
+	gate_arm(&s->gates.exec.gate, true);
 	return error ? unless_replaced(s, error) : NULL;
 }
 
@@ -317,7 +318,8 @@ static struct probe_error *follow_now(struct probe_session *s)
  */
 static bool has_to_wait(struct probe_session *s)
 {
-	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
+	return s->options.watch &&
+	       launches_depend(watch_launches(s->options.watch), &s->gates.exec);
 }
 
 /* Returns true if there is time for another attempt. */
@@ -325,9 +327,9 @@ static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (!s->gate_since_ns)
-		s->gate_since_ns = now;
-	return now - s->gate_since_ns < GATE_WAIT_NS;
+	if (!s->gates.since_ns)
+		s->gates.since_ns = now;
+	return now - s->gates.since_ns < GATE_WAIT_NS;
 }
 
 /* Returns true if the error passes: another controller is changing the target at the moment. */
@@ -346,11 +348,11 @@ static struct probe_error *fall_behind(struct probe_session *s, struct probe_err
 
 	if (!is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
 		return error;
-	if (!s->catch_up_ns)
+	if (!s->gates.catch_up_ns)
 		second = report_note(&s->report,
 			"process %d: hits in libraries that it opens are not seen for now: %s",
 			s->target->pid, error->message);
-	s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
+	s->gates.catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
 	probe_error_free(error);
 	return second;
 }
@@ -360,14 +362,14 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 {
 	if (error)
 		return fall_behind(s, error);
-	if (!s->catch_up_ns)
+	if (!s->gates.catch_up_ns)
 		return NULL;
 	/* With a debugger attached, an attempt succeeds only if nothing is to be probed. */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
-		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
+		s->gates.catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
 		return NULL;
 	}
-	s->catch_up_ns = 0;
+	s->gates.catch_up_ns = 0;
 	if (is_replaced(s))
 		return NULL;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
@@ -377,7 +379,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 /* Probes, at intervals, libraries whose threads have continued without being held. */
 static struct probe_error *session_catch_up(struct probe_session *s)
 {
-	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
+	if (!s->gates.catch_up_ns || clock_monotonic_ns() < s->gates.catch_up_ns)
 		return NULL;
 	return settle(s, follow_now(s));
 }
@@ -392,16 +394,17 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 	bool ours = false, follows;
 	struct probe_error *error;
 
-	if (s->event < 0)
+	if (s->gates.event < 0)
 		return NULL;
-	gate_clear(s->event);
+	gate_clear(s->gates.event);
 	session_note_waiting(s);
 	error = session_note_lapse(s);
-	if (error || (!gate_take(&s->gate) && !s->lapsed))
+	if (error || (!gate_take(&s->gates.loader) && !s->gates.lapsed))
 		return error;
-	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
+	if (!waiters_find(&waiters, &s->gates.loader, &s->gates.loader_place) ||
+		(has_to_wait(s) && may_wait(s))) {
 		free(waiters.items);
-		gate_raise(s->event);
+		gate_raise(s->gates.event);
 		return NULL;
 	}
 	for (size_t i = 0; i < waiters.count && !error; i++) {
@@ -411,18 +414,18 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 			error = session_note_child(s, waiters.items[i].pid);
 	}
 	/* Do this also if no thread waits: one may have continued, or may not have been found. */
-	follows = !error && (ours || !waiters.count || s->lapsed);
+	follows = !error && (ours || !waiters.count || s->gates.lapsed);
 	if (follows)
 		error = follow_now(s);
 	free(waiters.items);
-	if (is_passing(error) && !s->catch_up_ns && may_wait(s)) {
+	if (is_passing(error) && !s->gates.catch_up_ns && may_wait(s)) {
 		probe_error_free(error);
-		gate_raise(s->event);
+		gate_raise(s->gates.event);
 		return NULL;
 	}
-	s->gate_since_ns = 0;
-	s->lapsed = false;
-	gate_release(&s->gate);
+	s->gates.since_ns = 0;
+	s->gates.lapsed = false;
+	gate_release(&s->gates.loader);
 	return follows ? settle(s, error) : error;
 }
 
@@ -547,7 +550,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 
 	if (!s)
 		return probe_error_no_memory();
-	*s = (struct probe_session){.target = target, .data = -1, .event = -1};
+	*s = (struct probe_session){.target = target, .data = -1, .gates.event = -1};
 	clock_init(&s->clock, counter);
 	error = take_options(s, request, options);
 	if (error)

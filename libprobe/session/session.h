@@ -254,6 +254,21 @@ struct session_watch {
 	struct registry memory; /* memory that the session needs: arenas, its data, the guard */
 };
 
+/* Gates where threads of the target wait for the controller (gates.c). */
+struct session_gates {
+	int event;	    /* an eventfd(2) that the gates raise, or -1 */
+	struct gate loader; /* where threads wait that have opened a library */
+	struct waiters_place loader_place;
+	uint64_t since_ns; /* since when a thread waits at the loader's gate, or 0 if none waits */
+	bool lapsed;	   /* a thread gave up waiting there: look for new libraries */
+	bool lapse_told;
+	uint64_t catch_up_ns;	 /* when to probe missed libraries, or 0 */
+	struct launch_gate exec; /* the gate in execve(); served by options.watch */
+	struct gate room;	 /* where hits wait for room in a ring */
+	uint32_t room_seen;	 /* number of waits that had begun when the event was last raised */
+	uint64_t room_ticks;	 /* options.wait_ns in ticks of the clock of records */
+};
+
 enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
 
 struct probe_session {
@@ -266,19 +281,9 @@ struct probe_session {
 	bool stopped;
 	/* the program has unmapped or replaced memory that the session needs; reported */
 	bool lost;
-	bool goes_on;	  /* counted by patch/inherited.c as running */
-	uint64_t image;	  /* inherited_image() of the target */
-	int event;	  /* an eventfd(2) that the gates raise, or -1 */
-	struct gate gate; /* the gate in the loader */
-	struct waiters_place gate_place;
-	uint64_t gate_since_ns; /* since when a thread waits at the gate, or 0 if none waits */
-	bool lapsed;		/* a thread gave up waiting at the gate: look for new libraries */
-	bool lapse_told;
-	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
-	struct launch_gate exec_gate; /* the gate in execve(); served by options.watch */
-	struct gate wait;	      /* the gate where hits wait for room (gates.c) */
-	uint32_t wait_seen;  /* number of waits that had begun when the event was last raised */
-	uint64_t wait_ticks; /* options.wait_ns in ticks of the clock of records */
+	bool goes_on;	/* counted by patch/inherited.c as running */
+	uint64_t image; /* inherited_image() of the target */
+	struct session_gates gates;
 	struct probe_report report; /* about libraries that were opened later */
 	struct seccomp seccomp;	    /* filters of the target's threads when last read */
 	uint64_t look_again_ns;	    /* when filters may be checked next (CLOCK_MONOTONIC) */

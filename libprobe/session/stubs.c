@@ -636,7 +636,7 @@ static void describe_record(
 		.ring_bytes = reg->ring_bytes,
 		.overwrite = s->options.overwrite,
 		.room = s->options.wait_ns ? reg->data + DATA_ROOM_OFFSET : 0,
-		.wait_ticks = s->wait_ticks,
+		.wait_ticks = s->gates.room_ticks,
 		.wait_scale = s->tick_ns32};
 }
 
