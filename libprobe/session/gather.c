@@ -84,7 +84,7 @@ static void print_name(struct buffer *out, const struct probe_session *s, const 
 	uint64_t address;
 
 	memcpy(&address, raw, sizeof(address));
-	buffer_string(out, session_name(s, address, room));
+	buffer_string(out, session_name(&s->names, address, room));
 }
 
 static void print_stack(
@@ -96,7 +96,7 @@ static void print_stack(
 
 	memcpy(&site, raw, sizeof(site));
 	memcpy(&caller, raw + 8, sizeof(caller));
-	error = unwinder_frames(s->unwinder, site, caller, raw + STACK_BYTES,
+	error = unwinder_frames(s->names.unwinder, site, caller, raw + STACK_BYTES,
 		(raw_bytes - STACK_BYTES) / 8, &stack);
 	if (!error)
 		frame_text_stack(out, &stack);
@@ -117,7 +117,7 @@ static const struct kept_text *keep_text(
 		print_stack(&text, s, raw, raw_bytes);
 	if (!text.no_memory)
 		kept = map_add(
-			&s->key_texts, sizeof(*kept) + text.length, MAP_KEY({raw, raw_bytes}));
+			&s->names.texts, sizeof(*kept) + text.length, MAP_KEY({raw, raw_bytes}));
 	if (kept) {
 		kept->length = text.length;
 		memcpy(kept->bytes, text.length ? text.data : "", text.length);
@@ -129,7 +129,7 @@ static const struct kept_text *keep_text(
 static void put_text(
 	struct buffer *out, struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
-	const struct kept_text *text = map_find(&s->key_texts, MAP_KEY({raw, raw_bytes}));
+	const struct kept_text *text = map_find(&s->names.texts, MAP_KEY({raw, raw_bytes}));
 
 	if (!text)
 		text = keep_text(s, raw, raw_bytes);
@@ -158,11 +158,6 @@ static void put_stack(struct buffer *out, struct probe_session *s, struct readin
 	memcpy(raw + 8, &caller, sizeof(caller));
 	memcpy(raw + STACK_BYTES, bytes, length);
 	put_text(out, s, raw, STACK_BYTES + length);
-}
-
-void keys_deinit(struct probe_session *session)
-{
-	map_clear(&session->key_texts);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------- */
@@ -206,7 +201,7 @@ static void keys_refresh(struct probe_session *session)
 	for (size_t i = 0; i < asked->key_count; i++)
 		named |= asked->key_symbol[i];
 	if (named)
-		session_stack_refresh(session);
+		session_names_refresh(&session->names);
 }
 
 /* Is a key shown as a name or a stack, unlike the parts that stubs gather? */

@@ -817,10 +817,8 @@ void probe_session_free(struct probe_session *session)
 		free(session->sites[i].bound);
 	session_watch_deinit(&session->watch);
 	asked_deinit(&session->asked);
-	seccomp_deinit(&session->seccomp);
-	unwinder_free(session->unwinder);
-	naming_free(session->naming);
-	keys_deinit(session);
+	seccomp_deinit(&session->filters.known);
+	session_names_deinit(&session->names);
 	reserve_release(session);
 	free(session->left);
 	free(session->sites);

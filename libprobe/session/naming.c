@@ -822,22 +822,22 @@ static struct probe_error *session_names_start(struct probe_session *session)
 {
 	const struct naming_options options = {.lines = session->options.lines};
 
-	if (session->naming || !wants_names(session))
+	if (session->names.naming || !wants_names(session))
 		return NULL;
-	return naming_create(session->target->pid, options, &session->naming);
+	return naming_create(session->target->pid, options, &session->names.naming);
 }
 
 const char *session_name(
-	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM])
+	const struct session_names *names, uint64_t address, char room[SESSION_NAME_ROOM])
 {
-	const char *name = session->naming ? naming_name(session->naming, address) : NULL;
+	const char *name = names->naming ? naming_name(names->naming, address) : NULL;
 
 	if (!name)
 		snprintf(room, SESSION_NAME_ROOM, "%#" PRIx64, address);
 	return name ? name : room;
 }
 
-void session_name_values(const struct probe_session *session, const struct record_layout *layout,
+void session_name_values(const struct session_names *names, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM])
 {
 	for (size_t i = 0; i < layout->arg_count; i++) {
@@ -847,7 +847,7 @@ void session_name_values(const struct probe_session *session, const struct recor
 			(value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED))
 			continue;
 		value->kind = PROBE_VALUE_TEXT;
-		value->bytes = session_name(session, value->u, rooms[i]);
+		value->bytes = session_name(names, value->u, rooms[i]);
 		value->length = strlen(value->bytes);
 	}
 }
@@ -859,22 +859,30 @@ struct probe_error *session_stack_start(struct probe_session *session, const str
 	bool wanted = session->options.stack != PROBE_STACK_NONE || session->asked.ustack;
 	struct probe_error *error = session_names_start(session);
 
-	if (!error && wanted && !session->unwinder)
-		error = unwinder_create(arch, session->naming, &session->unwinder);
+	if (!error && wanted && !session->names.unwinder)
+		error = unwinder_create(arch, session->names.naming, &session->names.unwinder);
 	return error;
 }
 
-void session_stack_refresh(struct probe_session *session)
+void session_names_refresh(struct session_names *names)
 {
-	if (session->naming)
-		naming_refresh(session->naming);
+	if (names->naming)
+		naming_refresh(names->naming);
+}
+
+void session_names_deinit(struct session_names *names)
+{
+	unwinder_free(names->unwinder);
+	naming_free(names->naming);
+	map_clear(&names->texts);
 }
 
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc)
 {
 	bool by_frames = session->options.stack == PROBE_STACK_FRAMES || session->asked.ustack;
 
-	return by_frames ? unwinder_saved(session->unwinder, pc) : (struct unwind_saved){-1, -1};
+	return by_frames ? unwinder_saved(session->names.unwinder, pc)
+			 : (struct unwind_saved){-1, -1};
 }
 
 const struct probe_stack *session_stack_read(struct probe_session *session,
@@ -884,18 +892,19 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	struct record_layout_stack stack;
 	struct probe_error *error;
 
-	if (!session->unwinder ||
+	if (!session->names.unwinder ||
 		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
 		return NULL;
 	thread.registers = stack.registers;
 	thread.bytes = stack.bytes;
 	thread.length = stack.length;
-	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
-				: unwinder_frames(session->unwinder, site->pc, stack.caller,
-					  stack.bytes, stack.length / 8, &session->stack);
+	error = stack.registers
+			? unwinder_copy(session->names.unwinder, &thread, &session->names.stack)
+			: unwinder_frames(session->names.unwinder, site->pc, stack.caller,
+				  stack.bytes, stack.length / 8, &session->names.stack);
 	/* If memory is short, the stack has fewer frames, and is incomplete. */
 	probe_error_free(error);
-	return &session->stack;
+	return &session->names.stack;
 }
 
 struct probe_error *probe_session_stack(
@@ -903,11 +912,11 @@ struct probe_error *probe_session_stack(
 {
 	const struct probe_value *returns, *site, *caller;
 
-	if (!session->unwinder || !session->asked.stack)
+	if (!session->names.unwinder || !session->asked.stack)
 		return probe_error_new(PROBE_ERROR_USAGE, "rows of this session have no stacks");
 	returns = &row->keys[BIND_STACK_FRAMES];
 	site = &row->keys[BIND_STACK_SITE];
 	caller = &row->keys[BIND_STACK_CALLER];
-	return unwinder_frames(session->unwinder, site->u, caller->u, returns->bytes,
+	return unwinder_frames(session->names.unwinder, site->u, caller->u, returns->bytes,
 		returns->kind == PROBE_VALUE_STRING ? returns->length / 8 : 0, ret);
 }

@@ -81,7 +81,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		&site->layout, bytes, size - sizeof(ret->duration_ns), room->begin_values);
 	if (length == 0)
 		return 0;
-	session_name_values(s, &site->layout, room->begin_values, room->begin_names);
+	session_name_values(&s->names, &site->layout, room->begin_values, room->begin_names);
 	named = site;
 	if (s->known[site->probe].part.gives) {
 		named = find_site(s, record.tid);
@@ -122,7 +122,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
-	session_name_values(s, &site->layout, room->values, room->names);
+	session_name_values(&s->names, &site->layout, room->values, room->names);
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->rings.layout.cpus),
 		.probe = site->probe,

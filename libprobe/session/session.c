@@ -129,8 +129,8 @@ enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 /* Takes the filters as they were when the stubs were made. */
 static void session_keep_filters(struct probe_session *session, struct change *change)
 {
-	seccomp_deinit(&session->seccomp);
-	session->seccomp = change->seccomp;
+	seccomp_deinit(&session->filters.known);
+	session->filters.known = change->seccomp;
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
@@ -138,7 +138,8 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
-		s->calls | (s->gates.loader.shared || s->gates.exec.gate.shared ? SECCOMP_WAIT : 0);
+		s->filters.stub_calls |
+		(s->gates.loader.shared || s->gates.exec.gate.shared ? SECCOMP_WAIT : 0);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -158,16 +159,16 @@ static struct probe_error *judge_again(struct probe_session *s)
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls =
-		session->calls || session->gates.loader.shared || session->gates.exec.gate.shared;
+	bool calls = session->filters.stub_calls || session->gates.loader.shared ||
+		     session->gates.exec.gate.shared;
 	struct probe_error *error = NULL;
 
-	if (!calls || begin < session->look_again_ns)
+	if (!calls || begin < session->filters.look_again_ns)
 		return NULL;
-	if (seccomp_has_grown(&session->seccomp))
+	if (seccomp_has_grown(&session->filters.known))
 		error = judge_again(session);
 	end = clock_monotonic_ns();
-	session->look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
+	session->filters.look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
 		return probe_error_prefix(error, "its probes are switched off");
 	probe_error_free(error); /* other errors are handled and reported elsewhere */
@@ -264,9 +265,9 @@ static struct probe_error *follow_once(struct probe_session *s)
 		gate_arm(&s->gates.exec.gate, true);
 		return unless_replaced(s, error);
 	}
-	session_stack_refresh(s);
+	session_names_refresh(&s->names);
 	for (size_t m = 0; m < s->member_count; m++)
-		session_stack_refresh(s->members[m]);
+		session_names_refresh(&s->members[m]->names);
 	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
@@ -648,11 +649,12 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		session_unprepare(s, probes, sites);
 		probe_error_free(session_watch(s, &c->registry));
 	} else {
-		s->calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
-		s->calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
-		s->calls |= install.stubs.asks_cpu ? SECCOMP_CPU : 0;
-		s->calls |= install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
-		s->calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
+		s->filters.stub_calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
+		s->filters.stub_calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
+		s->filters.stub_calls |= install.stubs.asks_cpu ? SECCOMP_CPU : 0;
+		s->filters.stub_calls |=
+			install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
+		s->filters.stub_calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];

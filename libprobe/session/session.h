@@ -269,6 +269,22 @@ struct session_gates {
 	uint64_t room_ticks;	 /* options.wait_ns in ticks of the clock of records */
 };
 
+/* The seccomp filters of the target, which may forbid system calls of the stubs (session.c). */
+struct session_filters {
+	struct seccomp known;	 /* filters of the target's threads when last read */
+	uint64_t look_again_ns;	 /* when they may be checked next (CLOCK_MONOTONIC) */
+	unsigned int stub_calls; /* system calls that the stubs make: bits of enum seccomp_kind */
+};
+
+/* Names and call stacks of addresses in the target (naming.c). */
+struct session_names {
+	struct naming *naming;	   /* set with options.stack, and if addresses have names: sym() */
+	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
+	/* texts (struct kept_text, gather.c) of addresses, and of stacks: site, caller, returns */
+	struct map texts;
+	struct probe_stack stack; /* stack of the hit that is being handed over */
+};
+
 enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
 
 struct probe_session {
@@ -284,10 +300,8 @@ struct probe_session {
 	bool goes_on;	/* counted by patch/inherited.c as running */
 	uint64_t image; /* inherited_image() of the target */
 	struct session_gates gates;
+	struct session_filters filters;
 	struct probe_report report; /* about libraries that were opened later */
-	struct seccomp seccomp;	    /* filters of the target's threads when last read */
-	uint64_t look_again_ns;	    /* when filters may be checked next (CLOCK_MONOTONIC) */
-	unsigned int calls; /* system calls that the stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
 	struct writers processes; /* the process of each thread id */
@@ -317,12 +331,8 @@ struct probe_session {
 	size_t probe_count;
 	size_t record_max; /* largest record of any site in bytes, without a span's start event */
 	struct session_watch watch;
-	struct naming *naming;	   /* set with options.stack, and if addresses have names: sym() */
-	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
-	/* texts (struct kept_text, gather.c) of addresses, and of stacks: site, caller, returns */
-	struct map key_texts;
-	struct probe_stack stack; /* stack of the hit that is being handed over */
-	void *reserve;		  /* address space reserved for the end (look.c), or NULL */
+	struct session_names names;
+	void *reserve; /* address space reserved for the end (look.c), or NULL */
 	/*
 	 * Sessions that share stubs (shared.c). The stubs of the leader also act for its members,
 	 * which have the same probes and sites, at the same indices. Only the leader is in the
@@ -386,7 +396,9 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
  */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
-void session_stack_refresh(struct probe_session *session);
+/* Reads the modules again, if there are names. */
+void session_names_refresh(struct session_names *names);
+void session_names_deinit(struct session_names *names);
 /* Finds where return addresses are saved, if wanted; see unwinder_saved(). */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
 /* Returns the stack in a record that record_layout_read() accepted, or NULL. */
@@ -402,9 +414,9 @@ enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
  * `room` as text.
  */
 const char *session_name(
-	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
+	const struct session_names *names, uint64_t address, char room[SESSION_NAME_ROOM]);
 /* Turns values of sym() in a record into texts; `rooms` has one for each value. */
-void session_name_values(const struct probe_session *session, const struct record_layout *layout,
+void session_name_values(const struct session_names *names, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
 /* Describes how to install a prepared selection. */
@@ -515,11 +527,6 @@ void session_update_counts(struct probe_session *session);
 /* Hands over records whose order is certain. Skips overwritten rings. True if any were there. */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
-
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-/* Frees the texts of the session's keys. */
-void keys_deinit(struct probe_session *session);
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
 

@@ -72,8 +72,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 static void host_free(struct host *h)
 {
 	free(h->rows);
-	keys_deinit(&h->session);
-	naming_free(h->session.naming);
+	session_names_deinit(&h->session.names);
 	rings_close(&h->session.rings);
 	close(h->session.data);
 	asked_deinit(&h->session.asked);
@@ -430,7 +429,7 @@ static void test_names_stay(void **state)
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	map = fopen(path, "w");
 	assert_non_null(map);
-	assert_null(naming_create(getpid(), (struct naming_options){0}, &h->session.naming));
+	assert_null(naming_create(getpid(), (struct naming_options){0}, &h->session.names.naming));
 	name_code(map, code, "first");
 	for (uint64_t i = 1; i <= 2; i++) {
 		uint64_t *e = entry_of(h, 0, 3);
@@ -444,8 +443,8 @@ static void test_names_stay(void **state)
 		assert_memory_equal(h->rows->keys[0].bytes, "first", 5);
 		name_code(map, code, "second");
 	}
-	naming_refresh(h->session.naming);
-	assert_string_equal(naming_name(h->session.naming, (uintptr_t)code), "second");
+	naming_refresh(h->session.names.naming);
+	assert_string_equal(naming_name(h->session.names.naming, (uintptr_t)code), "second");
 	host_free(h);
 	fclose(map);
 	assert_int_equal(unlink(path), 0);
