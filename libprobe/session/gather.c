@@ -511,7 +511,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		.unit = scale.unit};
 	if (g->last)
 		row->last_time_ns = time_of(s, from->last_time);
-	if (scale.is_time && !g->key_count && part->part.pair < s->pairs)
+	if (scale.is_time && !g->key_count && part->part.pair < s->pairs.count)
 		row->in_flight = in_flight[part->part.pair];
 	if (!row->has_value)
 		return;
@@ -592,13 +592,13 @@ static bool thread_lives(void *data, uint32_t tid)
 
 uint64_t *gather_flights(struct probe_session *s)
 {
-	uint64_t *ret = calloc(s->pairs + (size_t)1, sizeof(*ret));
+	uint64_t *ret = calloc(s->pairs.count + (size_t)1, sizeof(*ret));
 	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
 
 	if (ret)
-		snapshot_flights(&s->view, ret, s->pairs, ask ? thread_lives : NULL, s);
-	for (uint32_t i = 0; ret && i < s->left_count; i++)
-		ret[i] += s->left[i];
+		snapshot_flights(&s->view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
+	for (uint32_t i = 0; ret && i < s->pairs.left_count; i++)
+		ret[i] += s->pairs.left[i];
 	return ret;
 }
 
@@ -725,12 +725,12 @@ static void count_gathered(struct probe_session *s)
 /* Counts open pairs once the session has stopped. */
 static void count_in_flight(struct probe_session *s)
 {
-	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
+	uint64_t *flights = s->stopped && !s->pairs.open_counted ? gather_flights(s) : NULL;
 
 	for (size_t i = 0; flights && i < s->probe_count; i++)
 		if (s->known[i].part.role == PAIR_END)
 			s->probes[i].in_flight = flights[s->known[i].part.pair];
-	s->flights_counted |= flights != NULL;
+	s->pairs.open_counted |= flights != NULL;
 	free(flights);
 }
 
@@ -801,11 +801,11 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 	uint64_t open;
 
 	look->used++;
-	if (!look->give_back || pair >= s->left_count || !is_gone(flight->tid))
+	if (!look->give_back || pair >= s->pairs.left_count || !is_gone(flight->tid))
 		return;
 	open = snapshot_open_begins(&s->view, offset, flight);
 	if (set_idle(s, offset, flight))
-		s->left[pair] += open;
+		s->pairs.left[pair] += open;
 }
 
 /* Makes room to count removed start events. If memory is short, no start event is removed. */
@@ -813,15 +813,15 @@ static void grow_left(struct probe_session *s)
 {
 	uint64_t *left;
 
-	if (s->pairs <= s->left_count)
+	if (s->pairs.count <= s->pairs.left_count)
 		return;
-	left = reallocarray(s->left, s->pairs, sizeof(*left));
+	left = reallocarray(s->pairs.left, s->pairs.count, sizeof(*left));
 	if (!left)
 		return;
-	for (uint32_t i = s->left_count; i < s->pairs; i++)
+	for (uint32_t i = s->pairs.left_count; i < s->pairs.count; i++)
 		left[i] = 0;
-	s->left = left;
-	s->left_count = s->pairs;
+	s->pairs.left = left;
+	s->pairs.left_count = s->pairs.count;
 }
 
 void session_give_back_flights(struct probe_session *s)
@@ -830,9 +830,9 @@ void session_give_back_flights(struct probe_session *s)
 	uint64_t now = clock_monotonic_ns();
 
 	if (!s->options.follow_children || !session_has_pairs(s) || s->options.gather.match ||
-		s->processes.foreign || now < s->flights_again_ns)
+		s->processes.foreign || now < s->pairs.look_again_ns)
 		return;
-	s->flights_again_ns = now + LOOK_NS;
+	s->pairs.look_again_ns = now + LOOK_NS;
 	snapshot_walk_flights(&s->view, look_at, &look);
 	if (look.used < s->view.layout.flight_entries / 2)
 		return;

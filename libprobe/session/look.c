@@ -197,8 +197,8 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 			coverage->overwritten < coverage->sites - coverage->refused)
 			coverage->overwritten++;
 	}
-	for (size_t m = 0; m < s->member_count; m++)
-		note_incomplete(s->members[m], pc);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		note_incomplete(s->group.members[m], pc);
 }
 
 /* ---- Checking --------------------------------------------------------------------------- */
@@ -614,8 +614,8 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 
 	if (session->stopped)
 		return NULL;
-	if (session->leader)
-		return stop_session(session->leader, is_last_try);
+	if (session->group.leader)
+		return stop_session(session->group.leader, is_last_try);
 	if (!is_last_try && probe_target_frozen(session->target))
 		return patience_after(session->target, true, clock_monotonic_ns(),
 			probe_error_new(
@@ -639,10 +639,10 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	}
 	probe_error_free(busy);
 	session->stopped = !error;
-	for (size_t m = 0; m < session->member_count && !error; m++) {
-		session->members[m]->stopped = true;
-		session_close_wait(session->members[m]);
-		session_update_counts(session->members[m]);
+	for (size_t m = 0; m < session->group.member_count && !error; m++) {
+		session->group.members[m]->stopped = true;
+		session_close_wait(session->group.members[m]);
+		session_update_counts(session->group.members[m]);
 	}
 	lapse = probe_error_first(
 		lapse, inherited_end(&session->goes_on, error ? session->target->pid : 0,
@@ -682,7 +682,7 @@ struct stopping {
  */
 static bool is_independent(const struct probe_session *s)
 {
-	const struct probe_session *leader = s->leader ? s->leader : s;
+	const struct probe_session *leader = s->group.leader ? s->group.leader : s;
 	const struct probe_target *target = s->target;
 
 	return !leader->options.watch && !target->files && !target->held && !target->shares_memory;
@@ -820,7 +820,7 @@ void probe_session_free(struct probe_session *session)
 	seccomp_deinit(&session->filters.known);
 	session_names_deinit(&session->names);
 	reserve_release(session);
-	free(session->left);
+	free(session->pairs.left);
 	free(session->sites);
 	free(session->known);
 	free(session->probes);

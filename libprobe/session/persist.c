@@ -33,7 +33,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 {
 	if (s->stopped)
 		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
-	if (s->leader || s->member_count)
+	if (s->group.leader || s->group.member_count)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "the session shares its stubs with others");
 	if (s->options.follow_libraries || s->options.watch)

@@ -25,7 +25,7 @@ static bool is_of_pair(const struct probe_session *s, size_t probe)
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
 	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
-	bool *pair_off = calloc(s->pairs + (size_t)1, 1);
+	bool *pair_off = calloc(s->pairs.count + (size_t)1, 1);
 
 	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
 		if (is_of_pair(s, i) && !on[i])
@@ -169,8 +169,8 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	for (size_t k = 0; k < count; k++) {
 		const struct pair_part *part = &s->known[again->probes[k]].part;
 
-		if (part->role != PAIR_NONE && part->pair < s->left_count)
-			s->left[part->pair] = 0;
+		if (part->role != PAIR_NONE && part->pair < s->pairs.left_count)
+			s->pairs.left[part->pair] = 0;
 	}
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		struct probe_flight *flight =
@@ -323,7 +323,7 @@ struct probe_error *probe_session_select(
 	if (session->stopped || session->opened)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the session has ended, or belongs to another controller");
-	if (session->leader || session->member_count)
+	if (session->group.leader || session->group.member_count)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the session shares its stubs with others (probe_sessions_start())");
 	wanted = find_wanted(session, on);

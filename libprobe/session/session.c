@@ -266,8 +266,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 		return unless_replaced(s, error);
 	}
 	session_names_refresh(&s->names);
-	for (size_t m = 0; m < s->member_count; m++)
-		session_names_refresh(&s->members[m]->names);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		session_names_refresh(&s->group.members[m]->names);
 	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
@@ -471,9 +471,10 @@ struct probe_error *session_take_probes(
 			return probe_error_no_memory();
 		s->known[first + i].slot = counted->slot;
 		s->probes[first + i].coverage = coverage_of(s, registry, selection, p);
-		for (size_t m = 0; m < s->member_count; m++) {
-			s->members[m]->known[first + i].slot = counted->slot;
-			s->members[m]->probes[first + i].coverage = s->probes[first + i].coverage;
+		for (size_t m = 0; m < s->group.member_count; m++) {
+			s->group.members[m]->known[first + i].slot = counted->slot;
+			s->group.members[m]->probes[first + i].coverage =
+				s->probes[first + i].coverage;
 		}
 	}
 	return NULL;
@@ -515,7 +516,7 @@ static struct probe_error *take_options(struct probe_session *s,
 		return error;
 	s->options.gather.key_count = s->asked.key_count;
 	if (s->asked.kept_count && !options->spans)
-		s->keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
+		s->pairs.keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
 	if (options->spans || s->asked.of_pair)
@@ -604,8 +605,8 @@ static struct probe_error *take_session(void *data, struct install *install)
 		s->view = (struct snapshot){
 			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 		error = session_open_wait(s);
-		for (size_t m = 0; m < s->member_count && !error; m++)
-			error = session_take_part(s->members[m]);
+		for (size_t m = 0; m < s->group.member_count && !error; m++)
+			error = session_take_part(s->group.members[m]);
 		if (error)
 			return error;
 	}
@@ -630,12 +631,12 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	if (!error && !s->id)
 		error = session_fit(s, &install.data.needs,
 			selection->probe_count + install.data.spare_probes, report);
-	for (size_t m = 0; m < s->member_count && !error && !s->id; m++) {
-		struct data_part *part = &s->members[m]->part;
+	for (size_t m = 0; m < s->group.member_count && !error && !s->id; m++) {
+		struct data_part *part = &s->group.members[m]->group.part;
 
-		part->needs = session_needs(s->members[m]);
+		part->needs = session_needs(s->group.members[m]);
 		parts[install.data.part_count++] = part;
-		error = session_fit(s->members[m], &part->needs,
+		error = session_fit(s->group.members[m], &part->needs,
 			selection->probe_count + install.data.spare_probes, report);
 	}
 	install.data.parts = parts;
@@ -658,8 +659,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
-	for (size_t m = 0; m < s->member_count; m++)
-		memcpy(s->members[m]->matched, s->matched, s->request.pattern_count);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		memcpy(s->group.members[m]->matched, s->matched, s->request.pattern_count);
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -712,8 +713,8 @@ static struct probe_error *start(
 		error = report_memory(report, c);
 	if (!error)
 		error = session_stack_start(s, c->arch);
-	for (size_t m = 0; m < s->member_count && !error; m++)
-		error = session_stack_start(s->members[m], c->arch);
+	for (size_t m = 0; m < s->group.member_count && !error; m++)
+		error = session_stack_start(s->group.members[m], c->arch);
 	if (!error)
 		error = session_select_asked(s, c, &selection);
 	if (!error)
@@ -762,8 +763,8 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 		error = session_prepare_gates(s);
 	inherited_begin(target->pid, &s->goes_on);
 	s->image = options->follow_children ? inherited_image(target->pid) : 0;
-	for (size_t m = 0; m < s->member_count; m++)
-		s->members[m]->image = s->image;
+	for (size_t m = 0; m < s->group.member_count; m++)
+		s->group.members[m]->image = s->image;
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -953,8 +954,8 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	if (!error) {
-		error = session->ended;
-		session->ended = NULL;
+		error = session->group.ended;
+		session->group.ended = NULL;
 	}
 	return error;
 }

@@ -285,6 +285,34 @@ struct session_names {
 	struct probe_stack stack; /* stack of the hit that is being handed over */
 };
 
+/* Pairs of start and end events. */
+struct session_pairs {
+	uint32_t count;
+	size_t keep_bytes; /* bytes kept of each start event (struct probe_begun) */
+	uint64_t *left;	   /* by pair: start events of threads that are gone (gather.c); owned */
+	uint32_t left_count;
+	uint64_t look_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
+	bool open_counted;	/* in_flight of the probes is set */
+};
+
+/*
+ * Sessions that share stubs (shared.c). The stubs of the leader also act for its members, which
+ * have the same probes and sites, at the same indices. Only the leader is in the registry. A member
+ * has its part of the leader's memory.
+ */
+struct session_group {
+	struct probe_session *leader; /* NULL for a leader, and for a session without members */
+	struct probe_session *members[ARCH_ACTIONS_MAX - 1];
+	size_t member_count;
+	/*
+	 * For a leader: the session whose sites' layouts have the captures of all. It is the one
+	 * that records, if there is one. NULL for a session without members.
+	 */
+	struct probe_session *recorder;
+	struct data_part part;
+	struct probe_error *ended; /* why the leader has ended; for the next poll of a member */
+};
+
 enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
 
 struct probe_session {
@@ -301,6 +329,8 @@ struct probe_session {
 	uint64_t image; /* inherited_image() of the target */
 	struct session_gates gates;
 	struct session_filters filters;
+	struct session_pairs pairs;
+	struct session_group group;
 	struct probe_report report; /* about libraries that were opened later */
 	struct clock clock;
 	struct rings rings;
@@ -313,17 +343,11 @@ struct probe_session {
 	struct asked asked;
 	bool opened; /* opened for reading: another process started the session */
 	char command[SESSION_COMMAND_BYTES]; /* name of a dead session's process */
-	bool dead;	    /* the process is gone: all data was read from a file (persist.c) */
-	void *notes;	    /* texts with the names of a dead session's probes, or NULL */
-	uint32_t pairs;	    /* number of pairs in use */
-	uint64_t tick_ns32; /* nanoseconds in a tick, times 2^32; set if stubs need it */
-	uint64_t *left;	    /* by pair: start events of threads that are gone (gather.c); owned */
-	uint32_t left_count;
-	uint64_t flights_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
-	bool flights_counted;	   /* in_flight of the probes is set */
-	size_t keep_bytes;	   /* bytes kept of each start event (struct probe_begun) */
-	uint64_t rate_ticks;	   /* ticks in a second, for options.sample_rate */
-	uint32_t target_pid;	   /* pid in the target's own namespace; 0 if unknown */
+	bool dead;	     /* the process is gone: all data was read from a file (persist.c) */
+	void *notes;	     /* texts with the names of a dead session's probes, or NULL */
+	uint64_t tick_ns32;  /* nanoseconds in a tick, times 2^32; set if stubs need it */
+	uint64_t rate_ticks; /* ticks in a second, for options.sample_rate */
+	uint32_t target_pid; /* pid in the target's own namespace; 0 if unknown */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
@@ -333,21 +357,6 @@ struct probe_session {
 	struct session_watch watch;
 	struct session_names names;
 	void *reserve; /* address space reserved for the end (look.c), or NULL */
-	/*
-	 * Sessions that share stubs (shared.c). The stubs of the leader also act for its members,
-	 * which have the same probes and sites, at the same indices. Only the leader is in the
-	 * registry. A member has its part of the leader's memory.
-	 */
-	struct probe_session *leader; /* NULL for a leader, and for a session without members */
-	struct probe_session *members[ARCH_ACTIONS_MAX - 1];
-	size_t member_count;
-	/*
-	 * For a leader: the session whose sites' layouts have the captures of all. It is the one
-	 * that records, if there is one. NULL for a session without members.
-	 */
-	struct probe_session *recorder;
-	struct data_part part;
-	struct probe_error *ended; /* why the leader has ended; for the next poll of a member */
 };
 
 /* Returns true if stubs match start and end events. If not, records only name the roles. */
@@ -375,7 +384,7 @@ uint32_t session_part_word(const struct pair_part *part);
 
 static inline size_t session_record_max(const struct probe_session *session)
 {
-	return session->record_max + (session->options.spans ? 8 + session->keep_bytes : 0);
+	return session->record_max + (session->options.spans ? 8 + session->pairs.keep_bytes : 0);
 }
 
 /* Returns the memory that the session needs. */

@@ -61,14 +61,14 @@ struct probe_error *session_join(
 	if (keeping > 1 || overcommit_is_strict())
 		return probe_error_new(
 			PROBE_ERROR_UNSUPPORTED, "the sessions cannot share their stubs");
-	leader->recorder = leader;
+	leader->group.recorder = leader;
 	for (size_t i = 0; i < count; i++) {
 		if (sessions[i]->options.kind == PROBE_SESSION_RECORD)
-			leader->recorder = sessions[i];
+			leader->group.recorder = sessions[i];
 		if (i == 0)
 			continue;
-		sessions[i]->leader = leader;
-		leader->members[leader->member_count++] = sessions[i];
+		sessions[i]->group.leader = leader;
+		leader->group.members[leader->group.member_count++] = sessions[i];
 		/* One watch serves all, and the leader has the gates. */
 		if (sessions[i]->options.watch)
 			leader->options.watch = sessions[i]->options.watch;
@@ -83,11 +83,11 @@ struct probe_error *session_take_part(struct probe_session *s)
 {
 	struct probe_error *error;
 
-	s->id = s->leader->id;
-	s->data = fcntl(s->leader->data, F_DUPFD_CLOEXEC, 0);
+	s->id = s->group.leader->id;
+	s->data = fcntl(s->group.leader->data, F_DUPFD_CLOEXEC, 0);
 	if (s->data < 0)
 		return probe_error_system(errno, "cannot copy a descriptor");
-	error = rings_open(s->data, &s->part.layout, &s->rings);
+	error = rings_open(s->data, &s->group.part.layout, &s->rings);
 	s->view =
 		(struct snapshot){.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 	return error ? error : session_open_wait(s);
@@ -95,26 +95,27 @@ struct probe_error *session_take_part(struct probe_session *s)
 
 void session_note_end(struct probe_session *s, const struct probe_error *why)
 {
-	for (size_t m = 0; m < s->member_count; m++)
-		if (!s->members[m]->ended)
-			s->members[m]->ended = probe_error_new(why->code, "%s", why->message);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		if (!s->group.members[m]->group.ended)
+			s->group.members[m]->group.ended =
+				probe_error_new(why->code, "%s", why->message);
 }
 
 void session_leave_group(struct probe_session *s)
 {
-	struct probe_session *leader = s->leader;
+	struct probe_session *leader = s->group.leader;
 
-	for (size_t m = 0; m < s->member_count; m++)
-		s->members[m]->leader = NULL;
-	s->member_count = 0;
-	probe_error_free(s->ended);
-	for (size_t m = 0; leader && m < leader->member_count; m++) {
-		if (leader->members[m] != s)
+	for (size_t m = 0; m < s->group.member_count; m++)
+		s->group.members[m]->group.leader = NULL;
+	s->group.member_count = 0;
+	probe_error_free(s->group.ended);
+	for (size_t m = 0; leader && m < leader->group.member_count; m++) {
+		if (leader->group.members[m] != s)
 			continue;
-		leader->members[m] = leader->members[--leader->member_count];
-		if (leader->recorder == s)
-			leader->recorder = leader;
+		leader->group.members[m] = leader->group.members[--leader->group.member_count];
+		if (leader->group.recorder == s)
+			leader->group.recorder = leader;
 		break;
 	}
-	s->leader = NULL;
+	s->group.leader = NULL;
 }

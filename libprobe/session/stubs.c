@@ -34,8 +34,8 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 {
 	size_t room = s->options.spans ? RING_RECORD_MAX / 2 : RING_RECORD_MAX;
 
-	if (s->id && s->options.spans && role == PAIR_BEGIN && s->keep_bytes < room)
-		room = s->keep_bytes;
+	if (s->id && s->options.spans && role == PAIR_BEGIN && s->pairs.keep_bytes < room)
+		room = s->pairs.keep_bytes;
 	return bytes + sizeof(struct probe_begun) <= room;
 }
 
@@ -184,7 +184,7 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 		return probe_error_no_memory();
 	*ret = parts;
 	error = pairs_assign(
-		selection, s->patterns, pairing, s->options.catalogue, parts, &s->pairs);
+		selection, s->patterns, pairing, s->options.catalogue, parts, &s->pairs.count);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
 		(!matches || s->options.follow_libraries)) {
 		probe_error_free(error);
@@ -208,14 +208,14 @@ static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
 	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
 
-	if (!s->id && bytes > s->keep_bytes)
-		s->keep_bytes = bytes;
-	if (bytes <= s->keep_bytes)
+	if (!s->id && bytes > s->pairs.keep_bytes)
+		s->pairs.keep_bytes = bytes;
+	if (bytes <= s->pairs.keep_bytes)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"what is kept of a begin could take %zu bytes, and there is room for %zu: capture "
 		"fewer strings, or use a smaller -s",
-		bytes, s->keep_bytes);
+		bytes, s->pairs.keep_bytes);
 }
 
 /* The record of an end event contains that of its start event. */
@@ -247,8 +247,8 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_site *site)
 {
 	struct session_probe *part = &s->known[site->probe];
-	const struct probe_session *leader = s->leader ? s->leader : s;
-	const struct probe_session *recorder = leader->recorder ? leader->recorder : s;
+	const struct probe_session *leader = s->group.leader ? s->group.leader : s;
+	const struct probe_session *recorder = leader->group.recorder ? leader->group.recorder : s;
 	/* The sites have the same indices. */
 	struct record_layout *layout = &recorder->sites[site->number].layout;
 	const struct asked *asked;
@@ -349,12 +349,12 @@ static struct probe_error *add_to_group(struct probe_session *s, const struct ar
 	const struct selection *selection, size_t i, const struct group_parts *parts)
 {
 	const struct select_probe *probe = &selection->probes[i];
-	const struct probe_session *first = s->recorder ? s->recorder : s;
+	const struct probe_session *first = s->group.recorder ? s->group.recorder : s;
 	struct probe_error *error = NULL;
 
 	for (int others = 0; others < 2; others++)
-		for (size_t m = 0; m <= s->member_count && !error; m++) {
-			struct probe_session *its = m ? s->members[m - 1] : s;
+		for (size_t m = 0; m <= s->group.member_count && !error; m++) {
+			struct probe_session *its = m ? s->group.members[m - 1] : s;
 
 			if ((its != first) == others)
 				error = add_probe_and_sites(
@@ -393,9 +393,9 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 
 	if (s->asked.kept_count && !s->site_count)
 		note_begins(s, arch, selection, parts->parts[0]);
-	for (size_t m = 0; m < s->member_count; m++)
-		if (s->members[m]->asked.kept_count && !s->site_count)
-			note_begins(s->members[m], arch, selection, parts->parts[m + 1]);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		if (s->group.members[m]->asked.kept_count && !s->site_count)
+			note_begins(s->group.members[m], arch, selection, parts->parts[m + 1]);
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
 		struct select_probe *probe = &selection->probes[i];
@@ -417,7 +417,7 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 static void keep_default(struct probe_session *s)
 {
 	if (!s->id && s->options.spans && s->options.follow_libraries)
-		s->keep_bytes = DATA_KEEP_DEFAULT + s->asked.kept_bytes;
+		s->pairs.keep_bytes = DATA_KEEP_DEFAULT + s->asked.kept_bytes;
 }
 
 struct probe_error *session_prepare(struct probe_session *session, const struct change *change,
@@ -426,11 +426,12 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	struct group_parts parts = {{0}};
 	struct probe_error *error = find_pairs(session, selection, report, &parts.parts[0]);
 
-	for (size_t m = 0; m < session->member_count && !error; m++)
-		error = find_pairs(session->members[m], selection, report, &parts.parts[m + 1]);
+	for (size_t m = 0; m < session->group.member_count && !error; m++)
+		error = find_pairs(
+			session->group.members[m], selection, report, &parts.parts[m + 1]);
 	keep_default(session);
-	for (size_t m = 0; m < session->member_count; m++)
-		keep_default(session->members[m]);
+	for (size_t m = 0; m < session->group.member_count; m++)
+		keep_default(session->group.members[m]);
 	if (!error)
 		error = add_all(session, change->arch, selection, &parts, report);
 	group_parts_deinit(&parts);
@@ -486,8 +487,8 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		parts[i] = part_of(
 			registry_probe(registry, selection->probes[i].key, session->id)->part);
-		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs)
-			session->pairs = parts[i].pair + 1;
+		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs.count)
+			session->pairs.count = parts[i].pair + 1;
 	}
 	error = add_all(session, arch, selection, &group, NULL);
 	for (size_t i = 0; i < session->site_count && !error; i++) {
@@ -505,8 +506,8 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 	session->probe_count = probes;
 	while (session->site_count > sites)
 		free(session->sites[--session->site_count].bound);
-	for (size_t m = 0; m < session->member_count; m++)
-		session_unprepare(session->members[m], probes, sites);
+	for (size_t m = 0; m < session->group.member_count; m++)
+		session_unprepare(session->group.members[m], probes, sites);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------- */
@@ -515,14 +516,15 @@ static void add_flights(const struct probe_session *s, struct data_needs *needs)
 {
 	const struct probe_session_options *o = &s->options;
 	long threads = procfs_status_number(s->target->pid, "Threads:");
-	bool by_any = o->follow_children || (s->keep_bytes && o->gather.match);
+	bool by_any = o->follow_children || (s->pairs.keep_bytes && o->gather.match);
 
 	/* If pairs are found by name, later libraries may add some. */
-	needs->pairs = s->pairs || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs : 1;
+	needs->pairs =
+		s->pairs.count || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs.count : 1;
 	needs->by_key = o->gather.match != NULL;
 	needs->flights_min = by_any ? DATA_FLIGHTS_FORKS : 0;
 	needs->threads = threads > 0 ? (size_t)threads : 1;
-	needs->keep_bytes = (s->keep_bytes + 7) & ~(size_t)7;
+	needs->keep_bytes = (s->pairs.keep_bytes + 7) & ~(size_t)7;
 	needs->text_bytes = s->asked.match_string ? s->asked.string_bytes : 0;
 }
 
@@ -663,7 +665,7 @@ static void describe_action(const struct probe_session *s, const struct reg_sess
 static void describe_member(
 	const struct probe_session *s, uint32_t slot, uint32_t number, struct arch_action *action)
 {
-	const struct reg_session *layout = &s->part.layout;
+	const struct reg_session *layout = &s->group.part.layout;
 
 	*action = (struct arch_action){.kind = ARCH_ACTION_COUNT,
 		.slots = layout->slots,
@@ -679,7 +681,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	const struct probe_session *s = data;
 	const struct session_site *site = &s->sites[number];
 	const struct record_layout *layout =
-		s->recorder ? &s->recorder->sites[number].layout : &site->layout;
+		s->group.recorder ? &s->group.recorder->sites[number].layout : &site->layout;
 
 	stub->captures = layout->captures;
 	stub->capture_count = layout->capture_count;
@@ -692,8 +694,9 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->pid = s->target_pid;
 	describe_switches(s, reg, slot, stub);
 	describe_action(s, reg, slot, site, &stub->actions[0]);
-	for (size_t m = 0; m < s->member_count; m++)
-		describe_member(s->members[m], slot, number, &stub->actions[stub->action_count++]);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		describe_member(
+			s->group.members[m], slot, number, &stub->actions[stub->action_count++]);
 }
 
 /* Does a stub of the session read the time? */
@@ -701,8 +704,8 @@ static bool takes_time(const struct probe_session *s)
 {
 	const struct probe_session_options *o = &s->options;
 
-	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last || s->pairs ||
-	       o->gather.pairing != PROBE_PAIRING_NONE;
+	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last ||
+	       s->pairs.count || o->gather.pairing != PROBE_PAIRING_NONE;
 }
 
 struct install session_attach(
@@ -715,9 +718,9 @@ struct install session_attach(
 	install.session = session->id;
 	install.stubs.takes_time = takes_time(session);
 	install.stubs.waits = session->options.wait_ns != 0;
-	for (size_t m = 0; m < session->member_count; m++) {
-		install.stubs.takes_time |= takes_time(session->members[m]);
-		install.stubs.waits |= session->members[m]->options.wait_ns != 0;
+	for (size_t m = 0; m < session->group.member_count; m++) {
+		install.stubs.takes_time |= takes_time(session->group.members[m]);
+		install.stubs.waits |= session->group.members[m]->options.wait_ns != 0;
 	}
 	install.stubs.follow_children = session->options.follow_children;
 	install.data.file = session->options.file;

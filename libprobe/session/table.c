@@ -729,7 +729,7 @@ static struct probe_error *add_in_flight(struct probe_table *table, struct probe
 
 	if (!flights)
 		return probe_error_no_memory();
-	for (uint32_t i = 0; i < session->pairs; i++)
+	for (uint32_t i = 0; i < session->pairs.count; i++)
 		table->in_flight += flights[i];
 	free(flights);
 	return NULL;
@@ -754,7 +754,7 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 	if (!options->gather.key_count)
 		error = append_silent(table, rows, count, probes, probe_count,
 			options->gather.pairing != PROBE_PAIRING_NONE);
-	else if (session->pairs)
+	else if (session->pairs.count)
 		error = add_in_flight(table, session);
 	if (!error)
 		error = table_add_rows(table, rows, count, probes, probe_count);

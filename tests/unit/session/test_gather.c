@@ -52,7 +52,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	s->probes = h->probes;
 	s->known = h->known;
 	s->probe_count = PROBES;
-	s->pairs = pairs;
+	s->pairs.count = pairs;
 	for (uint32_t i = 0; i < PROBES; i++)
 		h->known[i].slot = PROBES - 1 - i;
 	needs = session_needs(s);
