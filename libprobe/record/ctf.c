@@ -44,7 +44,7 @@ struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *se
 
 	if (source)
 		return source;
-	heads = calloc(session->rings.count + 1, sizeof(*heads));
+	heads = calloc(session->data.rings.count + 1, sizeof(*heads));
 	if (!heads || !ARRAY_ROOM(ctf->sources, ctf->source_count)) {
 		free(heads);
 		return NULL;
@@ -118,11 +118,11 @@ static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 		const struct probe_session *s = ctf->sources[i].session;
 		size_t clock = ctf_clock_of(&s->clock);
 
-		for (size_t k = 0; k < s->rings.count && !ctf->sources[i].never; k++) {
-			const struct ring *ring = &s->rings.rings[k];
+		for (size_t k = 0; k < s->data.rings.count && !ctf->sources[i].never; k++) {
+			const struct ring *ring = &s->data.rings.rings[k];
 
 			if (rings_head(ring) != ring->tail &&
-				ctf_first_time(&s->rings, ring) < ctf->cuts[clock])
+				ctf_first_time(&s->data.rings, ring) < ctf->cuts[clock])
 				return false;
 		}
 	}

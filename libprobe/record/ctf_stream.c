@@ -557,7 +557,7 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 	const struct ctf_stream wanted = {.session = session,
 		.kind = source->kind,
 		.ring = ring,
-		.cpu = (int)(ring % session->rings.layout.cpus),
+		.cpu = (int)(ring % session->data.rings.layout.cpus),
 		.pid = session->processes.root,
 		/* Records are never older than their session. */
 		.last = session->clock.first_stamp};

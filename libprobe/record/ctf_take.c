@@ -181,7 +181,7 @@ static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size
 /* Copies records from a ring. Returns the bytes; only records before *begins_ret are complete. */
 static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
 {
-	const struct rings *rings = &t->source->session->rings;
+	const struct rings *rings = &t->source->session->data.rings;
 	size_t to_end = rings->layout.ring_bytes - (t->ring->tail & (rings->layout.ring_bytes - 1));
 	size_t size = t->ring->head - t->ring->tail;
 
@@ -383,7 +383,7 @@ static uint64_t end_of_part(const struct taking *t, uint64_t time)
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
-	uint64_t time = ctf_first_time(&t->source->session->rings, t->ring);
+	uint64_t time = ctf_first_time(&t->source->session->data.rings, t->ring);
 	uint64_t time_ns = clock_realtime_ns(&ctf->description.clocks[t->clock], time);
 	struct probe_error *error = rotate(ctf, time_ns);
 
@@ -464,7 +464,7 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
  */
 static void ask_names(const struct taking *t)
 {
-	struct rings *rings = &t->source->session->rings;
+	struct rings *rings = &t->source->session->data.rings;
 	struct writers *processes = &t->source->session->processes;
 	uint64_t at = t->source->heads[t->number], head = t->ring->head;
 	uint32_t last = 0, word;
@@ -494,9 +494,9 @@ static void ask_names(const struct taking *t)
 static void note_rate(struct ctf_source *source, unsigned int number, uint64_t since_ns,
 	struct probe_ctf_taken *ret)
 {
-	const struct ring *ring = &source->session->rings.rings[number];
+	const struct ring *ring = &source->session->data.rings.rings[number];
 	uint64_t more = ring->head - source->heads[number];
-	uint64_t wanted = source->session->rings.layout.ring_bytes / FILL_SHARE;
+	uint64_t wanted = source->session->data.rings.layout.ring_bytes / FILL_SHARE;
 	uint64_t left = ring->head - ring->tail, due_ns;
 
 	source->heads[number] = ring->head;
@@ -530,25 +530,25 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 {
 	struct probe_session *s = t->source->session;
 	uint64_t now_ns = clock_monotonic_ns(), since_ns = now_ns - t->source->looked_ns;
-	size_t least = s->rings.layout.ring_bytes / FILL_SHARE;
+	size_t least = s->data.rings.layout.ring_bytes / FILL_SHARE;
 	struct probe_error *error = NULL;
 
 	least = least < TAKE_BYTES ? least : TAKE_BYTES;
 	if (t->amount != PROBE_CTF_MUCH || is_cut_near(t->ctf))
 		least = 1;
 	t->source->looked_ns = now_ns;
-	rings_begin(&s->rings);
+	rings_begin(&s->data.rings);
 	t->now = clock_stamp(&s->clock) + 1;
 	t->record_max = session_record_max(s);
-	for (size_t i = 0; i < s->rings.count && !error; i++) {
-		t->ring = &s->rings.rings[i];
+	for (size_t i = 0; i < s->data.rings.count && !error; i++) {
+		t->ring = &s->data.rings.rings[i];
 		t->number = (unsigned int)i;
 		error = take_ring(t, least);
 		if (!error && t->names && t->names->comm)
 			ask_names(t);
 		note_rate(t->source, t->number, since_ns, ret);
 	}
-	rings_end(&s->rings);
+	rings_end(&s->data.rings);
 	note_end(t->ctf, ret);
 	/* While the disk is busy, rings may be full, so their rates are not meaningful. */
 	if (t->waits) {
@@ -578,7 +578,7 @@ static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 	if (t->moved)
 		ctf->last_ns = clock_realtime_ns(&s->clock, ctf->newest[t->clock]);
 	if (s->stopped && t->amount == PROBE_CTF_ALL && !t->moved && !error)
-		rings_discharge(&s->rings);
+		rings_discharge(&s->data.rings);
 	ret->hits = ctf->counted;
 	ctf->counted = 0;
 	return error;

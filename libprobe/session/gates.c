@@ -52,7 +52,7 @@ static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 		return second;
 	}
 	if (!error)
-		*ret = (struct probe_gate *)(s->rings.base + offset);
+		*ret = (struct probe_gate *)(s->data.rings.base + offset);
 	return error;
 }
 
@@ -60,7 +60,7 @@ static struct waiters_place waiters_place(const struct probe_session *s, size_t 
 {
 	return (struct waiters_place){.pid = s->target->pid,
 		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, turns)};
+		.address = s->data.rings.layout.data + offset + offsetof(struct probe_gate, turns)};
 }
 
 static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
@@ -160,7 +160,7 @@ int probe_session_fd(const struct probe_session *session)
 
 static struct probe_room *room_of(const struct probe_session *s)
 {
-	return (struct probe_room *)(s->rings.base + DATA_ROOM_OFFSET);
+	return (struct probe_room *)(s->data.rings.base + DATA_ROOM_OFFSET);
 }
 
 struct probe_error *session_take_wait(struct probe_session *s)
@@ -193,7 +193,7 @@ struct probe_error *session_open_wait(struct probe_session *s)
 	if (s->gates.event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
 	room->moved = 1;
-	rings_tell(&s->rings, room);
+	rings_tell(&s->data.rings, room);
 	gate_open(&s->gates.room, &room->gate, s->gates.event);
 	return NULL;
 }
@@ -213,7 +213,7 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 {
 	uint64_t waited = 0, ticks = 0;
 
-	if (session->options.wait_ns && session->rings.base) {
+	if (session->options.wait_ns && session->data.rings.base) {
 		const struct probe_room *room = room_of(session);
 
 		waited = atomic_load_explicit(

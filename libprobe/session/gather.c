@@ -402,7 +402,7 @@ static void merger_deinit(struct merger *m)
 
 static bool merger_init(struct merger *m, struct probe_session *s)
 {
-	uint32_t slots = s->view.layout.slot_capacity;
+	uint32_t slots = s->data.view.layout.slot_capacity;
 
 	*m = (struct merger){.session = s,
 		.key_count = s->asked.key_count,
@@ -596,7 +596,7 @@ uint64_t *gather_flights(struct probe_session *s)
 	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
 
 	if (ret)
-		snapshot_flights(&s->view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
+		snapshot_flights(&s->data.view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
 	for (uint32_t i = 0; ret && i < s->pairs.left_count; i++)
 		ret[i] += s->pairs.left[i];
 	return ret;
@@ -625,7 +625,7 @@ static void set_hits(const struct merger *m)
 
 static uint64_t slot_sum(const struct probe_session *s, size_t probe, size_t field)
 {
-	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
+	return snapshot_sum_slots(&s->data.view, s->known[probe].slot, field);
 }
 
 /*
@@ -634,12 +634,12 @@ static uint64_t slot_sum(const struct probe_session *s, size_t probe, size_t fie
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
-	double most = (double)clock_monotonic_ns() * s->view.layout.cpus;
+	double most = (double)clock_monotonic_ns() * s->data.view.layout.cpus;
 
-	if (s->dead || (double)count <= most)
+	if (s->remains.dead || (double)count <= most)
 		*ret = count;
 	else
-		s->counts_damaged = true;
+		s->data.counts_damaged = true;
 }
 
 void session_count_lost(struct probe_session *s)
@@ -655,7 +655,7 @@ void session_count_lost(struct probe_session *s)
 
 struct probe_error *session_check_there(const struct probe_session *s)
 {
-	if (s->dead || s->view.base || probe_target_alive(s->target))
+	if (s->remains.dead || s->data.view.base || probe_target_alive(s->target))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_NOT_FOUND,
 		"process %d has ended, and with it what it had gathered", s->target->pid);
@@ -679,7 +679,7 @@ struct probe_error *probe_session_rows(
 		*count_ret = 0;
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
-		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
+		   snapshot_cells(&session->data.view, &parts, merge_cell, &m)) {
 		/* Read the clock last, so that no hit is later than it. */
 		clock_sync(&session->clock);
 		set_hits(&m);
@@ -699,9 +699,9 @@ enum { COUNTING_SHARE = 50 };
 /* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
 static void gather_count(struct probe_session *session)
 {
-	uint32_t slots = session->view.layout.slot_capacity;
+	uint32_t slots = session->data.view.layout.slot_capacity;
 	const struct view_keys keys = keys_of_view(session);
-	uint64_t *hits = snapshot_hits(&session->view, &keys);
+	uint64_t *hits = snapshot_hits(&session->data.view, &keys);
 
 	/* If memory is short, the older counts stay. */
 	for (size_t i = 0; hits && i < session->probe_count; i++)
@@ -715,11 +715,11 @@ static void count_gathered(struct probe_session *s)
 {
 	uint64_t before = clock_monotonic_ns(), after;
 
-	if (before < s->count_again_ns && !s->stopped)
+	if (before < s->data.count_again_ns && !s->stopped)
 		return;
 	gather_count(s);
 	after = clock_monotonic_ns();
-	s->count_again_ns = after + COUNTING_SHARE * (after - before);
+	s->data.count_again_ns = after + COUNTING_SHARE * (after - before);
 }
 
 /* Counts open pairs once the session has stopped. */
@@ -790,7 +790,7 @@ static bool set_idle(
 	uint64_t seen = (uint64_t)flight->depth << 32 | flight->state;
 
 	return atomic_compare_exchange_strong(
-		(_Atomic uint64_t *)(s->rings.base + offset), &seen, flight->state);
+		(_Atomic uint64_t *)(s->data.rings.base + offset), &seen, flight->state);
 }
 
 static void look_at(void *data, uint64_t offset, const struct probe_flight *flight)
@@ -803,7 +803,7 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 	look->used++;
 	if (!look->give_back || pair >= s->pairs.left_count || !is_gone(flight->tid))
 		return;
-	open = snapshot_open_begins(&s->view, offset, flight);
+	open = snapshot_open_begins(&s->data.view, offset, flight);
 	if (set_idle(s, offset, flight))
 		s->pairs.left[pair] += open;
 }
@@ -833,10 +833,10 @@ void session_give_back_flights(struct probe_session *s)
 		s->processes.foreign || now < s->pairs.look_again_ns)
 		return;
 	s->pairs.look_again_ns = now + LOOK_NS;
-	snapshot_walk_flights(&s->view, look_at, &look);
-	if (look.used < s->view.layout.flight_entries / 2)
+	snapshot_walk_flights(&s->data.view, look_at, &look);
+	if (look.used < s->data.view.layout.flight_entries / 2)
 		return;
 	grow_left(s);
 	look.give_back = true;
-	snapshot_walk_flights(&s->view, look_at, &look);
+	snapshot_walk_flights(&s->data.view, look_at, &look);
 }

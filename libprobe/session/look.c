@@ -374,7 +374,7 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 	if (!error)
 		error = registry_load(pid, &maps, &registry);
 	session = error ? NULL : registry_session(&registry, s->id);
-	if (session && session->stamp == s->rings.layout.stamp &&
+	if (session && session->stamp == s->data.rings.layout.stamp &&
 		!(session->flags & REG_SESSION_RETIRED)) {
 		error = session_watch(s, &registry);
 		if (!error)
@@ -523,7 +523,7 @@ static void let_go(void *data)
 {
 	struct probe_session *s = data;
 
-	((struct data_header *)s->rings.base)->guard = 0;
+	((struct data_header *)s->data.rings.base)->guard = 0;
 	gate_leave(&s->gates.room);
 }
 
@@ -541,7 +541,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 		return error;
 	session = registry_session(&c.registry, s->id);
 	/* The process may run another program, or may have been repaired. */
-	if (session && session->stamp == s->rings.layout.stamp) {
+	if (session && session->stamp == s->data.rings.layout.stamp) {
 		if (s->gates.room.shared && target == s->target) {
 			c.restored = let_go;
 			c.restored_data = s;
@@ -625,8 +625,8 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	error = stop_in(session, session->target);
 	session_close_wait(session);
 	/* From here on, forked children run no inherited stub. */
-	if (session->rings.base)
-		((struct data_header *)session->rings.base)->guard = 0;
+	if (session->data.rings.base)
+		((struct data_header *)session->data.rings.base)->guard = 0;
 	busy = stop_in_children(session, session->target->pid);
 	if (error &&
 		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(session->target))) {
@@ -806,13 +806,13 @@ void probe_session_free(struct probe_session *session)
 	session_close_gates(session);
 	session_close_wait(session);
 	probe_report_deinit(&session->report);
-	rings_close(&session->rings);
-	if (session->opened && session->view.base)
-		munmap((void *)session->view.base, session->view.layout.data_size);
-	if (session->view.served)
-		served_end(session->view.served);
-	if (session->data >= 0)
-		close(session->data);
+	rings_close(&session->data.rings);
+	if (session->opened && session->data.view.base)
+		munmap((void *)session->data.view.base, session->data.view.layout.data_size);
+	if (session->data.view.served)
+		served_end(session->data.view.served);
+	if (session->data.fd >= 0)
+		close(session->data.fd);
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
 	session_watch_deinit(&session->watch);
@@ -826,8 +826,8 @@ void probe_session_free(struct probe_session *session)
 	free(session->probes);
 	free(session->patterns);
 	free(session->matched);
-	free(session->notes);
-	if (session->dead && session->view.file >= 0)
-		close(session->view.file);
+	free(session->remains.notes);
+	if (session->remains.dead && session->data.view.file >= 0)
+		close(session->data.view.file);
 	free(session);
 }

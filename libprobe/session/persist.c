@@ -62,7 +62,7 @@ static void keep_clock(struct probe_session *s)
 		.steady_stamp = s->clock.first_steady_stamp,
 		.steady_ns = s->clock.first_steady_ns};
 
-	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
+	memcpy(s->data.rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
 	/* Measure the tick precisely now: a reader cannot measure it after a reboot. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
@@ -73,7 +73,7 @@ static struct probe_error *leave(struct probe_session *s, struct registry *r, co
 {
 	struct reg_session *session = registry_session(r, s->id);
 
-	if (!session || session->stamp != s->rings.layout.stamp)
+	if (!session || session->stamp != s->data.rings.layout.stamp)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has become another program, or another controller has ended "
 			"the session",
@@ -225,19 +225,19 @@ static void open_view(
 {
 	void *base = MAP_FAILED;
 
-	s->rings.layout = *session;
-	s->view = (struct snapshot){.fd = -1, .pid = s->target->pid, .layout = *session};
-	s->data = open_data(s->target->pid, maps, session);
-	if (s->data >= 0)
+	s->data.rings.layout = *session;
+	s->data.view = (struct snapshot){.fd = -1, .pid = s->target->pid, .layout = *session};
+	s->data.fd = open_data(s->target->pid, maps, session);
+	if (s->data.fd >= 0)
 		base = mmap(NULL, session->data_size, PROT_READ, MAP_SHARED | MAP_NORESERVE,
-			s->data, 0);
+			s->data.fd, 0);
 	if (base == MAP_FAILED) {
-		served_begin(s->view.pid, &s->served);
-		s->view.served = &s->served;
+		served_begin(s->data.view.pid, &s->data.served);
+		s->data.view.served = &s->data.served;
 		return;
 	}
-	s->view.base = base;
-	s->view.fd = s->data;
+	s->data.view.base = base;
+	s->data.view.fd = s->data.fd;
 }
 
 /* Uses the start time in the session's memory if it is plausible: the target can write it. */
@@ -247,7 +247,7 @@ static void take_clock(struct probe_session *s)
 	struct data_clock kept;
 	double tick_ns, kept_ns;
 
-	if (!snapshot_read(&s->view, DATA_CLOCK_OFFSET, &kept, sizeof(kept)) || !kept.stamp)
+	if (!snapshot_read(&s->data.view, DATA_CLOCK_OFFSET, &kept, sizeof(kept)) || !kept.stamp)
 		return;
 	tick_ns = clock_tick_ns(&clock);
 	clock.first_stamp = kept.stamp;

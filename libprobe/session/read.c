@@ -115,7 +115,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	if (!site)
 		return 0;
 	/* The clock was read after the record, so a later stamp is false. */
-	if (s->dead)
+	if (s->remains.dead)
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)
 		stamp = s->clock.last_stamp;
@@ -124,7 +124,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		return 0;
 	session_name_values(&s->names, &site->layout, room->values, room->names);
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
-		.cpu = (int)(ring % s->rings.layout.cpus),
+		.cpu = (int)(ring % s->data.rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = room->values,
@@ -145,7 +145,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 {
 	struct hit_room room;
 	struct probe_hit hit;
-	struct ring_record *copy = (struct ring_record *)s->rings.record;
+	struct ring_record *copy = (struct ring_record *)s->data.rings.record;
 	bool go_on = true;
 	size_t length;
 
@@ -158,7 +158,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	if (record->time > ring->newest)
 		ring->newest = record->time;
 	copy->time = ring->newest;
-	length = read_hit(s, record, size, ring - s->rings.rings, &room, &hit);
+	length = read_hit(s, record, size, ring - s->data.rings.rings, &room, &hit);
 
 	if (length) {
 		go_on = visit(&hit, data);
@@ -178,8 +178,8 @@ struct probe_error *session_take_recording(
 			"only a session that overwrites its rings has a snapshot");
 	error = session_check_there(s);
 	if (!error)
-		error = recording_read(&s->view, session_record_max(s), since, ret);
-	if (!error && !s->dead)
+		error = recording_read(&s->data.view, session_record_max(s), since, ret);
+	if (!error && !s->remains.dead)
 		clock_sync(&s->clock);
 	return error;
 }
@@ -220,7 +220,7 @@ struct probe_error *probe_session_snapshot(struct probe_session *session,
 
 uint64_t probe_session_recorded(struct probe_session *session)
 {
-	return session->options.overwrite ? recording_total(&session->view) : 0;
+	return session->options.overwrite ? recording_total(&session->data.view) : 0;
 }
 
 bool session_read_rings(
@@ -237,21 +237,21 @@ bool session_read_rings(
 		writers_learn(&s->processes);
 	if (s->options.overwrite)
 		return false;
-	rings_begin(&s->rings);
+	rings_begin(&s->data.rings);
 	clock_sync(&s->clock);
 	while (visit &&
-		(record = rings_next(&s->rings, session_record_max(s), until, &ring, &size))) {
+		(record = rings_next(&s->data.rings, session_record_max(s), until, &ring, &size))) {
 		any = true;
 		if (!hand_over(s, record, ring, size, visit, data))
 			break;
 	}
 	if (s->stopped && visit && !record)
-		rings_discard(&s->rings);
-	rings_end(&s->rings);
+		rings_discard(&s->data.rings);
+	rings_end(&s->data.rings);
 	return any;
 }
 
 uint64_t probe_session_damaged(const struct probe_session *session)
 {
-	return rings_damaged(&session->rings) + session->counts_damaged;
+	return rings_damaged(&session->data.rings) + session->data.counts_damaged;
 }

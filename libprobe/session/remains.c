@@ -178,7 +178,7 @@ static void put_site(struct buffer *out, const struct session_site *site)
 
 static struct notes_header header_of(const struct probe_session *s)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	struct notes_header header = {.magic = NOTES_MAGIC,
 		.version = NOTES_VERSION,
 		.data_size = l->data_size,
@@ -236,7 +236,7 @@ size_t notes_bytes(const struct probe_session *session)
 /* Writes the notes into the session's memory. Errors: PROBE_ERROR_MEMORY. */
 struct probe_error *notes_write(struct probe_session *s)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	uint64_t offset = data_notes_offset(l);
 	struct data_notes place = {.offset = offset};
 	struct buffer out = {0};
@@ -250,8 +250,8 @@ struct probe_error *notes_write(struct probe_session *s)
 	}
 	place.bytes = out.length;
 	if (offset && out.length <= l->data_size - offset) {
-		memcpy(s->rings.base + offset, out.data, out.length);
-		memcpy(s->rings.base + DATA_NOTES_OFFSET, &place, sizeof(place));
+		memcpy(s->data.rings.base + offset, out.data, out.length);
+		memcpy(s->data.rings.base + DATA_NOTES_OFFSET, &place, sizeof(place));
 	}
 	buffer_deinit(&out);
 	return NULL;
@@ -455,7 +455,7 @@ static struct probe_error *notes_read(
 			"the flight recorder was left by another version of probectl (format %u, "
 			"not %d)",
 			header->version, NOTES_VERSION);
-	if (!read_places(header, file_bytes, &session->rings.layout))
+	if (!read_places(header, file_bytes, &session->data.rings.layout))
 		return malformed("its rings");
 	if (header->record_max < sizeof(struct ring_record) || header->record_max > RING_RECORD_MAX)
 		return malformed("the length of its records");
@@ -463,14 +463,14 @@ static struct probe_error *notes_read(
 		return malformed("its process or clock");
 	session->id = header->session;
 	session->record_max = header->record_max;
-	memcpy(session->command, header->command,
+	memcpy(session->remains.command, header->command,
 		strnlen(header->command, NOTES_COMMAND_BYTES - 1));
 	session->options = (struct probe_session_options){
 		.kind = PROBE_SESSION_RECORD, .overwrite = true, .ring_bytes = header->ring_bytes};
 	session->target_pid = (uint32_t)header->pid;
 	session->processes.root = header->pid;
-	session->opened = session->stopped = session->dead = true;
-	session->view.layout = session->rings.layout;
+	session->opened = session->stopped = session->remains.dead = true;
+	session->data.view.layout = session->data.rings.layout;
 	return read_lists(session, header, &cursor);
 }
 
@@ -527,13 +527,13 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
  */
 struct probe_error *notes_take_layouts(struct probe_session *s)
 {
-	uint64_t size = s->rings.layout.data_size;
+	uint64_t size = s->data.rings.layout.data_size;
 	struct probe_session noted = {0};
 	struct data_notes place;
 	struct probe_error *error;
 	uint8_t *bytes;
 
-	if (!snapshot_read(&s->view, DATA_NOTES_OFFSET, &place, sizeof(place)))
+	if (!snapshot_read(&s->data.view, DATA_NOTES_OFFSET, &place, sizeof(place)))
 		return malformed("it cannot be read");
 	if (place.offset % 8 || place.bytes % 8 || place.bytes > NOTES_BYTES_MAX ||
 		place.offset > size || place.bytes > size - place.offset)
@@ -541,7 +541,7 @@ struct probe_error *notes_take_layouts(struct probe_session *s)
 	bytes = malloc(place.bytes + 8);
 	if (!bytes)
 		return probe_error_no_memory();
-	error = snapshot_read(&s->view, place.offset, bytes, place.bytes)
+	error = snapshot_read(&s->data.view, place.offset, bytes, place.bytes)
 			? notes_read(&noted, bytes, place.bytes, size)
 			: malformed("it cannot be read");
 	if (!error)
@@ -613,11 +613,12 @@ static struct probe_error *make_session(
 		free(notes);
 		return probe_error_no_memory();
 	}
-	*s = (struct probe_session){.data = -1, .gates.event = -1, .dead = true, .notes = notes};
-	s->view = (struct snapshot){
+	*s = (struct probe_session){
+		.data.fd = -1, .gates.event = -1, .remains = {.dead = true, .notes = notes}};
+	s->data.view = (struct snapshot){
 		.fd = -1, .file = fcntl(r->fd, F_DUPFD_CLOEXEC, 0), .file_start = start};
-	error = s->view.file < 0 ? probe_error_system(errno, "%s", r->path)
-				 : notes_read(s, notes, size, length);
+	error = s->data.view.file < 0 ? probe_error_system(errno, "%s", r->path)
+				      : notes_read(s, notes, size, length);
 	if (error)
 		probe_session_free(s);
 	else
@@ -804,5 +805,5 @@ const char *probe_remains_command(const struct probe_remains *remains, size_t in
 {
 	const struct probe_session *session = probe_remains_session(remains, index);
 
-	return session && session->command[0] ? session->command : NULL;
+	return session && session->remains.command[0] ? session->remains.command : NULL;
 }

@@ -163,7 +163,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 /* Forgets open pairs of probes whose stubs are off. */
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	size_t bytes = data_flight_bytes(l);
 
 	for (size_t k = 0; k < count; k++) {
@@ -174,7 +174,8 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		struct probe_flight *flight =
-			(struct probe_flight *)(s->rings.base + (l->flights - l->data) + i * bytes);
+			(struct probe_flight *)(s->data.rings.base + (l->flights - l->data) +
+						i * bytes);
 
 		for (size_t k = 0; k < count; k++) {
 			const struct pair_part *part = &s->known[again->probes[k]].part;
@@ -287,7 +288,7 @@ static struct probe_error *check_session(const struct probe_session *s, const st
 {
 	const struct reg_session *session = registry_session(&c->registry, s->id);
 
-	if (session && session->stamp == s->rings.layout.stamp)
+	if (session && session->stamp == s->data.rings.layout.stamp)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
 		"process %d has become another program, or another controller has ended the "
@@ -352,7 +353,7 @@ bool probe_session_is_selected(const struct probe_session *session, size_t probe
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
 {
-	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
+	return (_Atomic uint32_t *)(s->data.rings.base + DATA_SWITCH_OFFSET);
 }
 
 /* Set by a hit that finds no room in its ring, with options->until_full. */
@@ -364,17 +365,17 @@ static _Atomic uint32_t *full_of(const struct probe_session *s)
 /* The target can write the switch, so its value may be anything. */
 bool probe_session_is_on(const struct probe_session *session)
 {
-	return session->options.switched && session->rings.base &&
+	return session->options.switched && session->data.rings.base &&
 	       atomic_load_explicit(switch_of(session), memory_order_relaxed) &&
 	       !atomic_load_explicit(full_of(session), memory_order_relaxed);
 }
 
 void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 {
-	const struct reg_session *l = &session->rings.layout;
+	const struct reg_session *l = &session->data.rings.layout;
 	uint64_t offset;
 
-	if (!session->options.switched || !session->rings.base)
+	if (!session->options.switched || !session->data.rings.base)
 		return;
 	if (probe == SIZE_MAX) {
 		/* Clear the switch first: a hit could find it on although no ring is full. */
@@ -391,5 +392,5 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 		 session->known[probe].slot * sizeof(struct probe_slot) +
 		 offsetof(struct probe_slot, off);
 	atomic_store_explicit(
-		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);
+		(_Atomic uint64_t *)(session->data.rings.base + offset), !on, memory_order_relaxed);
 }

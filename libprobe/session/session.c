@@ -552,7 +552,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 
 	if (!s)
 		return probe_error_no_memory();
-	*s = (struct probe_session){.target = target, .data = -1, .gates.event = -1};
+	*s = (struct probe_session){.target = target, .data.fd = -1, .gates.event = -1};
 	clock_init(&s->clock, counter);
 	error = take_options(s, request, options);
 	if (error)
@@ -597,13 +597,15 @@ static struct probe_error *take_session(void *data, struct install *install)
 
 	s->id = install->session;
 	if (install->data.fd >= 0) {
-		error = rings_open(install->data.fd, registry_session(registry, s->id), &s->rings);
+		error = rings_open(
+			install->data.fd, registry_session(registry, s->id), &s->data.rings);
 		if (error)
 			return error;
-		s->data = install->data.fd;
+		s->data.fd = install->data.fd;
 		install->data.fd = -1;
-		s->view = (struct snapshot){
-			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+		s->data.view = (struct snapshot){.base = s->data.rings.base,
+			.fd = s->data.fd,
+			.layout = s->data.rings.layout};
 		error = session_open_wait(s);
 		for (size_t m = 0; m < s->group.member_count && !error; m++)
 			error = session_take_part(s->group.members[m]);
@@ -942,7 +944,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	control_let_late_go();
 	session_update_counts(session);
 	if (session->stopped && visit && !any && !session->options.overwrite)
-		rings_discharge(&session->rings);
+		rings_discharge(&session->data.rings);
 	if (more_ret)
 		*more_ret = any;
 	if (!session->stopped) {

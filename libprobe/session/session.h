@@ -285,6 +285,16 @@ struct session_names {
 	struct probe_stack stack; /* stack of the hit that is being handed over */
 };
 
+/* The memory that stubs write, and what is read from it (read.c, gather.c). */
+struct session_data {
+	int fd; /* or -1 */
+	struct rings rings;
+	struct snapshot view;
+	struct served served;	 /* storage for view.served, which is NULL or points here */
+	bool counts_damaged;	 /* the target has overwritten its counts of lost hits */
+	uint64_t count_again_ns; /* when hits may be summed up next (CLOCK_MONOTONIC) */
+};
+
 /* Pairs of start and end events. */
 struct session_pairs {
 	uint32_t count;
@@ -315,48 +325,52 @@ struct session_group {
 
 enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
 
+/* A session whose process is gone, so that all data is read from a file (remains.c). */
+struct session_remains {
+	bool dead;
+	char command[SESSION_COMMAND_BYTES]; /* name of the process */
+	void *notes;			     /* texts with the names of the probes, or NULL */
+};
+
 struct probe_session {
-	struct probe_target *target; /* borrowed */
-	struct probe_request request;
-	struct probe_session_options options;
-	const struct probe_pattern **patterns; /* an owned array of borrowed patterns */
-	bool *matched;
 	uint32_t id;
+	struct probe_target *target; /* borrowed */
+	uint32_t target_pid;	     /* pid in the target's own namespace; 0 if unknown */
 	bool stopped;
+	bool opened; /* opened for reading: another process started the session */
 	/* the program has unmapped or replaced memory that the session needs; reported */
 	bool lost;
 	bool goes_on;	/* counted by patch/inherited.c as running */
 	uint64_t image; /* inherited_image() of the target */
-	struct session_gates gates;
-	struct session_filters filters;
-	struct session_pairs pairs;
-	struct session_group group;
-	struct probe_report report; /* about libraries that were opened later */
-	struct clock clock;
-	struct rings rings;
-	struct writers processes; /* the process of each thread id */
-	int data;		  /* descriptor of the session's data, or -1 */
-	struct snapshot view;
-	struct served served;	 /* storage for view.served, which is NULL or points here */
-	bool counts_damaged;	 /* the target has overwritten its counts of lost hits */
-	uint64_t count_again_ns; /* when hits may be summed up next (CLOCK_MONOTONIC) */
+	void *reserve;	/* address space reserved for the end (look.c), or NULL */
+
+	struct probe_request request;
+	struct probe_session_options options;
+	const struct probe_pattern **patterns; /* an owned array of borrowed patterns */
+	bool *matched;
 	struct asked asked;
-	bool opened; /* opened for reading: another process started the session */
-	char command[SESSION_COMMAND_BYTES]; /* name of a dead session's process */
-	bool dead;	     /* the process is gone: all data was read from a file (persist.c) */
-	void *notes;	     /* texts with the names of a dead session's probes, or NULL */
-	uint64_t tick_ns32;  /* nanoseconds in a tick, times 2^32; set if stubs need it */
-	uint64_t rate_ticks; /* ticks in a second, for options.sample_rate */
-	uint32_t target_pid; /* pid in the target's own namespace; 0 if unknown */
-	struct session_site *sites;
-	size_t site_count;
+	struct probe_report report; /* about libraries that were opened later */
+
 	struct probe_session_probe *probes;
 	struct session_probe *known; /* one for each of probes[] */
 	size_t probe_count;
+	struct session_site *sites;
+	size_t site_count;
 	size_t record_max; /* largest record of any site in bytes, without a span's start event */
+
+	struct clock clock;
+	uint64_t tick_ns32;	  /* nanoseconds in a tick, times 2^32; set if stubs need it */
+	uint64_t rate_ticks;	  /* ticks in a second, for options.sample_rate */
+	struct writers processes; /* the process of each thread id */
+
+	struct session_data data;
 	struct session_watch watch;
+	struct session_gates gates;
+	struct session_filters filters;
+	struct session_pairs pairs;
 	struct session_names names;
-	void *reserve; /* address space reserved for the end (look.c), or NULL */
+	struct session_group group;
+	struct session_remains remains;
 };
 
 /* Returns true if stubs match start and end events. If not, records only name the roles. */

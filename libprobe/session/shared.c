@@ -84,12 +84,12 @@ struct probe_error *session_take_part(struct probe_session *s)
 	struct probe_error *error;
 
 	s->id = s->group.leader->id;
-	s->data = fcntl(s->group.leader->data, F_DUPFD_CLOEXEC, 0);
-	if (s->data < 0)
+	s->data.fd = fcntl(s->group.leader->data.fd, F_DUPFD_CLOEXEC, 0);
+	if (s->data.fd < 0)
 		return probe_error_system(errno, "cannot copy a descriptor");
-	error = rings_open(s->data, &s->group.part.layout, &s->rings);
-	s->view =
-		(struct snapshot){.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+	error = rings_open(s->data.fd, &s->group.part.layout, &s->data.rings);
+	s->data.view = (struct snapshot){
+		.base = s->data.rings.base, .fd = s->data.fd, .layout = s->data.rings.layout};
 	return error ? error : session_open_wait(s);
 }
 
