@@ -124,8 +124,9 @@ struct left_out {
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
 /* If permissions are missing for some processes, prints one line with a warning about them. */
 void left_out_report(struct left_out *left, const struct common_options *common);
-/* Returns the error about a missing probe, if any, after all processes were left out. */
-struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
+/* Returns the error after all processes were left out: about a missing probe, if any. */
+PROBE_MUST_CHECK struct probe_error *left_out_error(
+	struct left_out *left, const struct common_options *common);
 void left_out_deinit(struct left_out *left, const struct common_options *common);
 
 /* Adds the process id to an error, which may be NULL, if there are several processes. */

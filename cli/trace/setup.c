@@ -349,12 +349,7 @@ static struct probe_error *check_started(struct trace *trace, struct starting *s
 		return error;
 	if (starting->unwanted)
 		return probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
-	if (trace->seeks)
-		return NULL;
-	error = left_out_lacking(&trace->left, common);
-	return error ? error
-		     : probe_error_new(PROBE_ERROR_NOT_FOUND,
-			       "none of the %zu processes can be traced", common->pids.count);
+	return trace->seeks ? NULL : left_out_error(&trace->left, common);
 }
 
 static struct probe_error *start_sessions(
@@ -538,7 +533,7 @@ static struct probe_error *create_set(struct trace *trace)
 		 * stream for each session, which its readers merge.
 		 */
 		trace->sought[i] = (struct probe_trace_tracer){
-			.request = tracer_request(tracer, trace->request),
+			.request = tracer_is_part(tracer) ? &tracer->request : trace->request,
 			.options = tracer->options,
 			/* A loaded tracer switches its probes off by itself. */
 			.shares = tracer->output != PROBE_TRACER_LOADED,

@@ -120,10 +120,6 @@ static inline bool tracer_is_exported(const struct trace_tracer *tracer)
  */
 PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
 	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
-/* Returns the request for the sessions of a tracer. */
-const struct probe_request *tracer_request(
-	const struct trace_tracer *tracer, const struct probe_request *all);
-
 /*
  * Makes the tracers of the command line; without -t and -c, one that prints hits. All their
  * sessions share the options of `base`. Free *ret with tracers_free(), also after an error. Errors:
