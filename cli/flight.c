@@ -22,17 +22,6 @@ static bool widen(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-static struct probe_error *span_of(
-	struct probe_session *const *sessions, size_t count, struct span *ret)
-{
-	struct probe_error *error = NULL;
-
-	*ret = (struct span){.oldest_ns = UINT64_MAX};
-	for (size_t i = 0; i < count && !error; i++)
-		error = probe_session_snapshot(sessions[i], widen, ret);
-	return error;
-}
-
 /* ---- Hits --------------------------------------------------------------------------------- */
 
 struct writing {
@@ -60,40 +49,28 @@ static bool write_hit(const struct probe_hit *hit, void *data)
 	return !w->error;
 }
 
-static struct probe_error *write_session(
-	struct flight_output *output, struct probe_session *session, uint64_t from_ns)
-{
-	struct writing writing = {.output = output, .session = session, .from_ns = from_ns};
-	struct probe_error *error;
-
-	writing.probes = probe_session_probes(session, &writing.probe_count);
-	error = probe_session_snapshot(session, write_hit, &writing);
-	if (!error)
-		return writing.error;
-	probe_error_free(writing.error);
-	return error;
-}
-
 struct probe_error *flight_write(
 	struct flight_output *output, struct probe_session *const *sessions, size_t count)
 {
-	struct probe_ctf_options options = {0};
+	struct writing writing = {.output = output};
+	struct span span = {.oldest_ns = UINT64_MAX};
 	struct probe_error *error = NULL;
-	uint64_t from_ns = 0;
-	struct span span;
+	bool asks = output->last_ns || output->directory;
 
-	if (output->last_ns || output->directory) {
-		error = span_of(sessions, count, &span);
-		if (error)
-			return error;
-		if (output->last_ns && span.newest_ns > output->last_ns)
-			from_ns = span.newest_ns - output->last_ns;
-		options.oldest_ns = span.oldest_ns;
+	for (size_t i = 0; i < count && asks && !error; i++)
+		error = probe_session_snapshot(sessions[i], widen, &span);
+	if (output->last_ns && span.newest_ns > output->last_ns)
+		writing.from_ns = span.newest_ns - output->last_ns;
+	if (!error && output->directory && !output->record)
+		error = probe_ctf_create(output->directory,
+			&(struct probe_ctf_options){.oldest_ns = span.oldest_ns}, &output->record);
+	for (size_t i = 0; i < count && !error; i++) {
+		writing.session = sessions[i];
+		writing.probes = probe_session_probes(sessions[i], &writing.probe_count);
+		error = probe_session_snapshot(sessions[i], write_hit, &writing);
+		error = probe_error_first(error, writing.error);
+		writing.error = NULL;
 	}
-	if (output->directory && !output->record)
-		error = probe_ctf_create(output->directory, &options, &output->record);
-	for (size_t i = 0; i < count && !error; i++)
-		error = write_session(output, sessions[i], from_ns);
 	return error;
 }
 

@@ -36,27 +36,13 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 	return request;
 }
 
-/* Marks the session's refusals as reported: enable() has reported the same ones. */
-static void note_told(struct run_program *program, const struct probe_session *session)
-{
-	const struct probe_report *report;
-
-	if (!session)
-		return;
-	report = probe_session_report(session);
-	program->told = (struct report_told){
-		.refusals = report->refusal_count,
-		.sites = report->sites,
-		.notes = report->note_count,
-	};
-}
-
 /* Enables the probes permanently. If a PROBE does not match yet, notes this in `program`. */
 static struct probe_error *enable(struct run *run, struct probe_target *target,
 	const struct probe_session *session, struct run_program *program)
 {
 	struct probe_request request = request_of(run, program);
 	struct probe_report report = {0};
+	const struct probe_report *its;
 	struct probe_error *error = probe_target_enable(target, &request, &report);
 
 	/* If the program has just ended, report_refused() prints the session's report. */
@@ -64,7 +50,12 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 		report_refusals(
 			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
 		report_notes(&report);
-		note_told(program, session);
+		/* The session has the same refusals. */
+		if (session) {
+			its = probe_session_report(session);
+			program->told = (struct report_told){
+				its->refusal_count, its->sites, its->note_count};
+		}
 	}
 	if (!error && run->verbose && (report.probes || !request.later))
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
@@ -198,16 +189,6 @@ static void look(struct run *run)
 	}
 }
 
-/* Errors of a program that was started later do not make the run fail. */
-static void take_untraced(struct run *run, const struct probe_trace_news *news)
-{
-	if (news->traced && news->error->code != PROBE_ERROR_NOT_FOUND)
-		report_warning("the probes of a program that was started are off: %s",
-			news->error->message);
-	run->failed |= news->traced && news->error->code == PROBE_ERROR_REFUSED;
-	probe_error_free(news->error);
-}
-
 static void take_news(const struct probe_trace_news *news, void *data)
 {
 	struct run *run = data;
@@ -226,7 +207,12 @@ static void take_news(const struct probe_trace_news *news, void *data)
 				(uintmax_t)(news->watched->unseen_ns / NSEC_PER_MSEC + 1));
 		break;
 	case PROBE_TRACE_UNTRACED:
-		take_untraced(run, news);
+		/* Errors of a program that was started later do not make the run fail. */
+		if (news->traced && news->error->code != PROBE_ERROR_NOT_FOUND)
+			report_warning("the probes of a program that was started are off: %s",
+				news->error->message);
+		run->failed |= news->traced && news->error->code == PROBE_ERROR_REFUSED;
+		probe_error_free(news->error);
 		break;
 	case PROBE_TRACE_FAILED:
 		report_error(news->error);
@@ -282,20 +268,6 @@ static struct probe_error *follow(struct run *run)
 	return NULL;
 }
 
-/* Enables the probes of a held program once, and releases it. */
-static struct probe_error *enable_once(struct run *run, struct probe_target *target)
-{
-	struct run_program program = {0};
-	struct probe_error *error = enable(run, target, NULL, &program);
-
-	if (!error)
-		error = probe_target_release(target);
-	if (error)
-		error = child_error(error, target, run->status_ret);
-	probe_target_close(target);
-	return error;
-}
-
 struct probe_error *run_start(struct run *run, struct probe_target *target)
 {
 	const struct probe_trace_tracer tracer = {.request = run->request,
@@ -309,17 +281,22 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 		.start = start_session,
 		.news = take_news,
 		.data = run};
+	struct run_program program = {0};
 	/*
 	 * The program may end once it is released. It was started earlier, with signals unblocked.
 	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 
 	run->loop.child = probe_target_pid(target);
-	if (!error && !run->follow)
-		return enable_once(run, target);
-	if (!error)
+	if (!error && run->follow)
 		error = probe_trace_create(&options, &run->set);
-	if (error) {
+	if (!error && !run->follow) {
+		error = enable(run, target, NULL, &program);
+		if (!error)
+			error = probe_target_release(target);
+		error = child_error(error, target, run->status_ret);
+	}
+	if (error || !run->follow) {
 		probe_target_close(target);
 		return error;
 	}

@@ -44,24 +44,6 @@ static bool is_file(const char *operand)
 	return !(length > 2 && operand[0] == '/' && operand[length - 1] == '/');
 }
 
-/*
- * Returns the file that an operand names, or NULL if the operand is a PROBE. Only the first operand
- * may name a program in $PATH: in `list ruby raise`, `raise` is a PROBE.
- */
-static const char *find_file(struct list_command *command, size_t operand)
-{
-	const char *text = command->options.operands[operand];
-
-	/* If processes are given, operands are PROBEs of these processes, not files. */
-	if (command->options.pids.count)
-		return NULL;
-	if (is_file(text))
-		return text;
-	if (operand == 0)
-		command->program = program_find(text);
-	return operand == 0 ? command->program : NULL;
-}
-
 static struct probe_error *sort_operands(struct list_command *command)
 {
 	struct common_options *options = &command->options;
@@ -73,12 +55,18 @@ static struct probe_error *sort_operands(struct list_command *command)
 	if (!command->files)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < options->operand_count && !error; i++) {
-		const char *file = find_file(command, i);
+		const char *text = options->operands[i], *file = NULL;
 
+		/* If processes are given, operands are PROBEs of these processes, not files. */
+		if (!options->pids.count && is_file(text))
+			file = text;
+		/* In `list ruby raise`, `ruby` is a program in $PATH, and `raise` a PROBE. */
+		else if (!options->pids.count && i == 0)
+			file = command->program = program_find(text);
 		if (file)
 			command->files[command->file_count++] = file;
 		else
-			error = options_add_operand(options, options->operands[i]);
+			error = options_add_operand(options, text);
 	}
 	return error;
 }
@@ -194,18 +182,6 @@ static int compare_paths(const void *left, const void *right)
 	return order ? order : a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Gives each module a number. All sites of a module share the same pointer to the module's path. */
-static void number_modules(struct listing *listing)
-{
-	size_t module = 0;
-
-	for (size_t i = 0; i < listing->count; i++) {
-		if (i > 0 && listing->items[i].site->path != listing->items[i - 1].site->path)
-			module++;
-		listing->items[i].module = module;
-	}
-}
-
 static struct probe_error *select_sites(struct list_command *command, bool *matched)
 {
 	struct listing *listing = &command->listing;
@@ -233,24 +209,26 @@ static struct probe_error *select_sites(struct list_command *command, bool *matc
 	/* Sort, because the order of the lists depends on the timing of the threads. */
 	if (command->lists.count > 1)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare_paths);
-	number_modules(listing);
+	/* Number the modules. All sites of a module share the same pointer to the module's path. */
+	for (size_t i = 1; i < listing->count; i++) {
+		struct listed_site *items = listing->items;
+
+		items[i].module =
+			items[i - 1].module + (items[i].site->path != items[i - 1].site->path);
+	}
 	return NULL;
-}
-
-static bool has_defects(const struct list_command *command)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < command->lists.count && !count; i++)
-		probe_list_defects(command->lists.lists[i], &count);
-	return count > 0;
 }
 
 /* Writes the places that were searched into `room`, for an error message. */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
 	const struct common_options *options = &command->options;
-	const char *part = has_defects(command) ? READ_OF : "";
+	const char *part;
+	size_t defects = 0;
+
+	for (size_t i = 0; i < command->lists.count && !defects; i++)
+		probe_list_defects(command->lists.lists[i], &defects);
+	part = defects ? READ_OF : "";
 
 	if (options->pids.count == 1)
 		snprintf(room, size, "%sprocess %d", part, (int)options->pids.items[0]);
@@ -296,34 +274,26 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 
 /* ---- The command ----------------------------------------------------------------------- */
 
-/* Returns an error if no probe of a pattern has the arguments that the pattern names. */
-static struct probe_error *check_arguments(const struct list_command *command)
-{
-	const struct pattern_list *patterns = &command->options.patterns;
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < patterns->count; i++)
-		for (size_t k = 0; k < command->lists.count && !error; k++)
-			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
-	return error;
-}
-
 static struct probe_error *show(struct list_command *command)
 {
-	bool *matched = calloc(command->options.patterns.count + 1, sizeof(bool));
+	struct pattern_list *patterns = &command->options.patterns;
+	bool *matched = calloc(patterns->count + 1, sizeof(bool));
 	struct listing *listing = &command->listing;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	if (!matched)
 		return probe_error_no_memory();
 	listing->details = command->verbose;
 	listing->is_process = command->options.pids.count > 0;
 	listing->show_pid = command->options.pids.count > 1;
-	error = check_arguments(command);
+	/* It is an error if no probe of a pattern has the arguments that the pattern names. */
+	for (size_t i = 0; i < patterns->count; i++)
+		for (size_t k = 0; k < command->lists.count && !error; k++)
+			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
 	if (!error && command->verbose)
-		error = options_catalogue(&command->options.patterns);
+		error = options_catalogue(patterns);
 	if (command->verbose)
-		listing->catalogue = command->options.patterns.catalogue;
+		listing->catalogue = patterns->catalogue;
 	if (!error)
 		error = select_sites(command, matched);
 	if (!error)

@@ -17,6 +17,7 @@
 #include "cli/kept.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
+#include "libprobe/base/cleanup.h"
 #include "probe/sink.h"
 
 struct read_options {
@@ -50,11 +51,7 @@ static struct probe_error *flush_all(struct probe_sink *sink)
 		poll(&output, 1, -1);
 		error = probe_sink_flush(sink);
 	}
-	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
-		probe_error_free(error);
-		error = NULL;
-	}
-	return error;
+	return out_unless_closed(error);
 }
 
 static struct probe_error *print_rows(const struct reader *reader,
@@ -87,18 +84,6 @@ static struct probe_error *print_rows(const struct reader *reader,
 
 /* ---- Sessions ----------------------------------------------------------------------- */
 
-/* Returns "process PID, session ID: sum,arg0 -k tid PROBE". The caller frees the text. */
-static char *session_title(const struct reader *reader, const struct probe_kept *session)
-{
-	char *words = kept_title(session->text), *title = NULL;
-
-	if (words && asprintf(&title, "process %d, session %u: %s",
-			     (int)probe_target_pid(reader->target), session->id, words) < 0)
-		title = NULL;
-	free(words);
-	return title;
-}
-
 struct look {
 	struct reader *reader;
 	pid_t pid;
@@ -113,48 +98,38 @@ static void take_news(const struct probe_site_news *news, void *data)
 	look->reader->incomplete = true;
 }
 
-static struct probe_error *print_session(struct reader *reader, struct probe_session *session,
-	const struct trace_tracer *tracer, const struct kept_options *kept, const char *title)
-{
-	struct look look = {reader, probe_target_pid(reader->target)};
-	struct probe_error *error = probe_session_look(session, true, take_news, &look);
-
-	if (error)
-		return error;
-	if (tracer->output == PROBE_TRACER_FLIGHT)
-		return flight_write(&reader->flight, &session, 1);
-	return print_rows(reader, tracer, session, kept, title);
-}
-
-/* Ends a session and starts it again. Hits between the two are not counted. */
-static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
-	struct kept_options *kept, const struct trace_tracer *tracer)
-{
-	struct probe_error *error = probe_target_end(reader->target, session->id);
-
-	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
-}
-
 static struct probe_error *read_tracer(struct reader *reader, const struct probe_kept *session,
 	struct kept_options *kept, const struct trace_tracer *tracer)
 {
-	char *title = session_title(reader, session);
+	pid_t pid = probe_target_pid(reader->target);
+	AUTO_FREE char *words = kept_title(session->text);
+	AUTO_FREE char *title = NULL;
+	struct look look = {reader, pid};
 	struct probe_session *opened = NULL;
 	struct probe_error *error;
 
-	if (!title)
+	/* "process PID, session ID: sum,arg0 -k tid PROBE" */
+	if (!words ||
+		asprintf(&title, "process %d, session %u: %s", (int)pid, session->id, words) < 0) {
+		title = NULL;
 		return probe_error_no_memory();
+	}
 	error = probe_session_open(
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
 	if (!error)
-		error = print_session(reader, opened, tracer, kept, title);
+		error = probe_session_look(opened, true, take_news, &look);
+	if (!error)
+		error = tracer->output == PROBE_TRACER_FLIGHT
+				? flight_write(&reader->flight, &opened, 1)
+				: print_rows(reader, tracer, opened, kept, title);
 	/* Complete the recording first, because it refers to the session. */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
-	free(title);
-	if (!error && reader->options->reset)
-		error = begin_anew(reader, session, kept, tracer);
-	return error;
+	if (error || !reader->options->reset)
+		return error;
+	/* End the session and start it again. Hits between the two are not counted. */
+	error = probe_target_end(reader->target, session->id);
+	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
 }
 
 /* Returns true if the user asked for this session, by its number or by its tracer. */
@@ -194,31 +169,20 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 		(int)probe_target_pid(reader->target), session->id);
 }
 
-static struct probe_error *read_sessions(struct reader *reader)
-{
-	struct probe_kept *sessions;
-	struct probe_error *error;
-	size_t count;
-
-	error = probe_target_kept(reader->target, &sessions, &count);
-	if (error)
-		return error;
-	for (size_t i = 0; i < count && !error; i++) {
-		/* `enable` without a tracer has made the others; `status` shows their counts. */
-		if (sessions[i].text)
-			error = read_session(reader, &sessions[i]);
-	}
-	free(sessions);
-	return error;
-}
-
 static struct probe_error *read_process(struct reader *reader, pid_t pid)
 {
 	struct probe_error *error = processes_open(&reader->options->common, pid, &reader->target);
+	struct probe_kept *sessions = NULL;
+	size_t count = 0;
 
 	if (error)
 		return error;
-	error = read_sessions(reader);
+	error = probe_target_kept(reader->target, &sessions, &count);
+	for (size_t i = 0; !error && i < count; i++)
+		/* `enable` without a tracer has made the others; `status` shows their counts. */
+		if (sessions[i].text)
+			error = read_session(reader, &sessions[i]);
+	free(sessions);
 	probe_target_close(reader->target);
 	return error;
 }
@@ -286,14 +250,6 @@ static struct probe_error *read_file(const struct read_options *options, int *st
 
 /* ---- The command line ----------------------------------------------------------------- */
 
-static struct probe_error *check_from(const struct read_options *options)
-{
-	if (processes_given(&options->common) || options->wanted.count || options->reset)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--from reads a file; it goes with --last, -o and --json alone");
-	return NULL;
-}
-
 static struct probe_error *read_checked(void *data, int *status_ret)
 {
 	struct read_options *options = data;
@@ -303,10 +259,12 @@ static struct probe_error *read_checked(void *data, int *status_ret)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"read takes no PROBE; -t TRACER or -t SESSION says which session");
 	signal(SIGPIPE, SIG_IGN);
-	if (options->from) {
-		error = check_from(options);
-		return error ? error : read_file(options, status_ret);
-	}
+	if (options->from &&
+		(processes_given(&options->common) || options->wanted.count || options->reset))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--from reads a file; it goes with --last, -o and --json alone");
+	if (options->from)
+		return read_file(options, status_ret);
 	error = processes_find_running(&options->common);
 	if (error)
 		return error;

@@ -82,14 +82,6 @@ static void add_file(
 		names->no_memory = true;
 }
 
-static void names_deinit(struct names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->paths[i]);
-	free(names->paths);
-	map_clear(&names->seen);
-}
-
 static void add_entry(struct names *names, const char *directory, int fd, dev_t device,
 	const struct dirent *entry, bool links)
 {
@@ -163,17 +155,6 @@ struct worker {
 	struct progress *progress;
 };
 
-/* Reads a file. It is no error if a file is not an ELF file, as most are, or is unreadable. */
-static struct probe_error *read_file(struct probe_list *list, const char *path)
-{
-	struct probe_error *error = probe_list_add_file(list, path);
-
-	if (error && error->code == PROBE_ERROR_MEMORY)
-		return error;
-	probe_error_free(error);
-	return NULL;
-}
-
 static void *work_through(void *data)
 {
 	struct worker *worker = data;
@@ -189,32 +170,16 @@ static void *work_through(void *data)
 		if (at >= names->count)
 			return NULL;
 		for (; at < end && at < names->count; at++) {
-			worker->error = read_file(worker->list, names->paths[at]);
-			if (worker->error)
+			worker->error = probe_list_add_file(worker->list, names->paths[at]);
+			if (worker->error && worker->error->code == PROBE_ERROR_MEMORY)
 				return NULL;
+			/* Most files are not ELF files, or are unreadable: that is no error. */
+			probe_error_free(worker->error);
+			worker->error = NULL;
 		}
 		if (worker->progress && progress_due(worker->progress))
 			progress_show(worker->progress, "%zu of %zu files read", at, names->count);
 	}
-}
-
-/*
- * Returns true if a seccomp filter is active. It might kill us at the end of a thread, when glibc
- * calls madvise(2), so we then start no threads.
- */
-static bool is_filtered(void)
-{
-	return procfs_status_number(getpid(), "Seccomp:") > 0;
-}
-
-static size_t thread_count(void)
-{
-	cpu_set_t cpus;
-	size_t count = 1;
-
-	if (!is_filtered() && sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
-		count = (size_t)CPU_COUNT(&cpus);
-	return count < THREADS_MAX ? count : THREADS_MAX;
 }
 
 /* Reads all files. The calling thread is the first worker, and the only one if need be. */
@@ -238,10 +203,7 @@ static struct probe_error *read_files(const struct names *names, struct scan *sc
 	for (size_t i = 0; i <= started; i++) {
 		if (i > 0)
 			pthread_join(workers[i].thread, NULL);
-		if (error)
-			probe_error_free(workers[i].error);
-		else
-			error = workers[i].error;
+		error = probe_error_first(error, workers[i].error);
 	}
 	progress_end(&progress);
 	return error;
@@ -251,8 +213,17 @@ struct probe_error *scan_system(struct scan *ret)
 {
 	struct names names = {0};
 	struct probe_error *error = NULL;
-	size_t threads = thread_count();
+	size_t threads = 1;
+	cpu_set_t cpus;
 
+	/*
+	 * A seccomp filter might kill us at the end of a thread, when glibc calls madvise(2), so we
+	 * then start no threads.
+	 */
+	if (procfs_status_number(getpid(), "Seccomp:") <= 0 &&
+		sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		threads = (size_t)CPU_COUNT(&cpus);
+	threads = threads < THREADS_MAX ? threads : THREADS_MAX;
 	*ret = (struct scan){.lists = calloc(threads, sizeof(struct probe_list *))};
 	if (!ret->lists)
 		return probe_error_no_memory();
@@ -262,7 +233,10 @@ struct probe_error *scan_system(struct scan *ret)
 		find_names(&names);
 		error = names.no_memory ? probe_error_no_memory() : read_files(&names, ret);
 	}
-	names_deinit(&names);
+	for (size_t i = 0; i < names.count; i++)
+		free(names.paths[i]);
+	free(names.paths);
+	map_clear(&names.seen);
 	if (error)
 		scan_deinit(ret);
 	return error;
@@ -280,16 +254,10 @@ void scan_deinit(struct scan *scan)
 
 /* Source: POSIX, "Environment Variables", PATH. An empty part of $PATH is the current directory. */
 
-static bool is_program(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
 char *program_find(const char *name)
 {
 	const char *at = getenv("PATH");
+	struct stat st;
 
 	if (!*name || strchr(name, '/'))
 		return NULL;
@@ -299,7 +267,7 @@ char *program_find(const char *name)
 
 		if (asprintf(&path, "%.*s%s%s", (int)length, at, length ? "/" : "./", name) < 0)
 			return NULL;
-		if (is_program(path))
+		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 			return path;
 		free(path);
 		at = at[length] ? at + length + 1 : NULL;
