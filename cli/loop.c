@@ -20,7 +20,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "cli/child.h"
+#include "cli/processes.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/catalogue.h"
+#include "cli/records.h"
 #include "cli/options.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"

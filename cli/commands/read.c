@@ -12,13 +12,27 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/flight.h"
-#include "cli/trace/comm.h"
+#include "cli/trace/tracer_option.h"
 #include "cli/kept.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "libprobe/base/cleanup.h"
+#include "probe/ctf.h"
+#include "probe/remains.h"
 #include "probe/sink.h"
+
+/* The destination and the limits of the output of flight recorders. Initialise with {0}. */
+struct flight_output {
+	struct probe_sink *sink;
+	const char *directory; /* directory of a recording to write instead of text, or NULL */
+	/* Write only hits that are at most this much older than the last hit. 0 means all hits. */
+	uint64_t last_ns;
+	/* The recording; it is created when the first session is written. */
+	struct probe_ctf *record;
+	/* Returns the name of a hit's thread, or NULL. */
+	const char *(*comm)(void *data, const struct probe_hit *hit);
+	void *comm_data;
+};
 
 struct read_options {
 	struct common_options common;
@@ -79,6 +93,86 @@ static struct probe_error *print_rows(const struct reader *reader,
 		probe_sink_table(reader->sink, table, &view);
 	}
 	probe_table_free(table);
+	return error;
+}
+
+/* ---- Flight recorders --------------------------------------------------------------- */
+
+struct span {
+	uint64_t oldest_ns, newest_ns;
+};
+
+static bool widen(const struct probe_hit *hit, void *data)
+{
+	struct span *span = data;
+
+	if (hit->time_ns < span->oldest_ns)
+		span->oldest_ns = hit->time_ns;
+	if (hit->time_ns > span->newest_ns)
+		span->newest_ns = hit->time_ns;
+	return true;
+}
+
+struct writing {
+	struct flight_output *output;
+	const struct probe_session *session;
+	const struct probe_session_probe *probes;
+	size_t probe_count;
+	uint64_t from_ns;
+	struct probe_error *error;
+};
+
+static bool write_hit(const struct probe_hit *hit, void *data)
+{
+	struct writing *w = data;
+	const char *comm;
+
+	if (hit->probe >= w->probe_count || hit->time_ns < w->from_ns)
+		return true;
+	comm = w->output->comm(w->output->comm_data, hit);
+	if (w->output->record)
+		w->error = probe_ctf_hit(w->output->record, w->session, hit, comm);
+	else
+		probe_sink_hit(w->output->sink, hit, &w->probes[hit->probe], comm);
+	return !w->error;
+}
+
+/*
+ * Writes the hits of several flight recorders. last_ns is measured back from the last of all hits.
+ * Errors: as probe_session_snapshot() and probe_ctf_create().
+ */
+static struct probe_error *flight_write(
+	struct flight_output *output, struct probe_session *const *sessions, size_t count)
+{
+	struct writing writing = {.output = output};
+	struct span span = {.oldest_ns = UINT64_MAX};
+	struct probe_error *error = NULL;
+	bool asks = output->last_ns || output->directory;
+
+	for (size_t i = 0; i < count && asks && !error; i++)
+		error = probe_session_snapshot(sessions[i], widen, &span);
+	if (output->last_ns && span.newest_ns > output->last_ns)
+		writing.from_ns = span.newest_ns - output->last_ns;
+	if (!error && output->directory && !output->record)
+		error = probe_ctf_create(output->directory,
+			&(struct probe_ctf_options){.oldest_ns = span.oldest_ns}, &output->record);
+	for (size_t i = 0; i < count && !error; i++) {
+		writing.session = sessions[i];
+		writing.probes = probe_session_probes(sessions[i], &writing.probe_count);
+		error = probe_session_snapshot(sessions[i], write_hit, &writing);
+		error = probe_error_first(error, writing.error);
+		writing.error = NULL;
+	}
+	return error;
+}
+
+/* Completes the recording. Call it before the sessions are freed, also after an error. */
+static struct probe_error *flight_end(struct flight_output *output)
+{
+	struct probe_error *error = output->record ? probe_ctf_flush(output->record) : NULL;
+
+	probe_ctf_free(output->record);
+	output->record = NULL;
 	return error;
 }
 
@@ -230,21 +324,47 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 
 /* ---- Files -------------------------------------------------------------------------- */
 
+/* All recorders in a file belong to one process, whose name stands for its threads' names. */
+static const char *comm_of_remains(void *data, const struct probe_hit *hit)
+{
+	(void)hit;
+	return probe_remains_command(data, 0);
+}
+
 static struct probe_error *read_file(const struct read_options *options, int *status_ret)
 {
 	struct flight_output flight = options->flight;
-	struct probe_error *error;
-	bool sound;
+	struct probe_session **sessions;
+	struct probe_remains *remains;
+	struct probe_error *error = probe_remains_open(options->from, &remains);
+	const char *damage;
+	size_t count = 0;
 
-	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
-		"the standard output", &flight.sink);
 	if (error)
 		return error;
-	error = flight_read_file(&flight, options->from, &sound);
-	error = probe_error_first(error, flush_all(flight.sink));
-	probe_sink_free(flight.sink);
-	if (!error && !sound)
+	for (size_t i = 0; (damage = probe_remains_damage(remains, i)); i++) {
+		report_warning("%s: a flight recorder is left out: %s", options->from, damage);
 		*status_ret = STATUS_FAILED;
+	}
+	while (probe_remains_session(remains, count))
+		count++;
+	sessions = calloc(count + 1, sizeof(*sessions));
+	error = sessions ? NULL : probe_error_no_memory();
+	for (size_t i = 0; sessions && i < count; i++)
+		sessions[i] = probe_remains_session(remains, i);
+	flight.comm = comm_of_remains;
+	flight.comm_data = remains;
+	if (!error)
+		error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT,
+			STDOUT_FILENO, "the standard output", &flight.sink);
+	if (!error && count)
+		error = flight_write(&flight, sessions, count);
+	error = probe_error_first(error, flight_end(&flight));
+	if (flight.sink)
+		error = probe_error_first(error, flush_all(flight.sink));
+	probe_sink_free(flight.sink);
+	free(sessions);
+	probe_remains_close(remains);
 	return error;
 }
 

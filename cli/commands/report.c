@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/print/print.h"

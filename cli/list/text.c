@@ -11,6 +11,7 @@
 #include "cli/list/listing.h"
 #include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
+#include "probe/symbol.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
@@ -25,6 +26,20 @@ struct group {
 	const struct listed_site *items;
 	size_t count;
 };
+
+struct probe_error *listing_function(const struct probe_site_detail *detail, char **ret)
+{
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!detail->function)
+		return NULL;
+	error = probe_demangle(detail->function, ret);
+	if (error || *ret)
+		return error;
+	*ret = strdup(detail->function);
+	return *ret ? NULL : probe_error_no_memory();
+}
 
 /* ---- The cells -------------------------------------------------------------------- */
 

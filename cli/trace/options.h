@@ -44,21 +44,11 @@ struct trace_options {
 		"print no summary on standard error")
 /* clang-format on */
 
-/* Returns an error for options that no tracer of the trace accepts. Errors: PROBE_ERROR_USAGE. */
-PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
-	const struct trace *trace, const struct trace_options *options);
-
 /*
  * Parses `wait` or `wait:TIME` of --full; otherwise *ns_ret is 0. Errors: PROBE_ERROR_USAGE (TIME
  * is invalid or too long).
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
-
-/*
- * Makes the request, finds the processes, and returns an error for options that contradict each
- * other. Errors: PROBE_ERROR_USAGE; those of processes_find().
- */
-PROBE_MUST_CHECK struct probe_error *trace_options_check(struct trace_options *options);
 
 /*
  * Checks the options and runs the whole trace (setup.c). Errors: PROBE_ERROR_USAGE; any of the

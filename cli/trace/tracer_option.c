@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
-#include "cli/trace/comm.h"
 #include "cli/trace/tracer_option.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
