@@ -352,7 +352,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 		bool is_possible = plan_is_possible(site->plan, plan);
 		const char *reason;
 
-		/* This plan only switches the program's own handler: see toggles.c. */
+		/* This plan only switches the program's own handler: see transaction.c. */
 		if (is_possible && plan->is_switch)
 			continue;
 		reason = is_possible ? check_plan(a, claims, site, plan, found)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
@@ -123,21 +124,36 @@ static struct probe_error *prepare_text(struct commit *c)
 	return NULL;
 }
 
-/* Adds a probe's semaphores to the registry, and their changes to `semaphores`. */
+/*
+ * Adds a probe's semaphores to the registry, and their changes to `semaphores`: its own, and those
+ * of its provider's probes that the catalogue says go with it.
+ */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
 {
 	const struct probe_meaning *meaning =
 		probe_catalogue_find(a->request->catalogue, probe->provider, probe->name, SIZE_MAX);
-	size_t count;
-	uint64_t *addresses =
-		semaphores_raised(a->selection, probe, meaning ? meaning->with : NULL, &count);
+	const struct sdt_notes *notes = &probe->module->notes;
+	AUTO_FREE uint64_t *addresses =
+		calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(a->selection, probe, addresses) : 0;
 	uint16_t times = select_times(probe);
 	bool ok = addresses != NULL;
 
-	for (size_t i = 0; i < count && ok; i++) {
-		struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+	for (size_t i = 0; i < notes->count && ok && meaning && meaning->with; i++) {
+		const struct sdt_note *note = &notes->notes[i];
 
+		if (note->semaphore && strcmp(note->provider, probe->provider) == 0 &&
+			catalogue_name_matches(meaning->with, note->name))
+			addresses[count++] = note->semaphore + probe->module->bias;
+	}
+	array_sort(addresses, count, sizeof(*addresses), 0);
+	for (size_t i = 0; i < count && ok; i++) {
+		struct reg_semaphore *added;
+
+		if (i && addresses[i] == addresses[i - 1])
+			continue;
+		added = registry_add_semaphore(&a->change->registry);
 		ok = added && semaphores_add(semaphores, addresses[i], times);
 		if (added)
 			*added = (struct reg_semaphore){.key = probe->key,
@@ -145,7 +161,6 @@ static bool add_semaphores_of(
 				.session = a->session,
 				.added = ok ? times : 0};
 	}
-	free(addresses);
 	return ok;
 }
 
@@ -779,6 +794,40 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
+enum { LEFT_SESSIONS_MAX = 128 };
+
+/* Limits of leftovers, in bytes of address space: data takes memory only where it was touched. */
+#define LEFT_DATA_MAX (UINT64_C(8) << 30)
+#define LEFT_CODE_MAX (UINT64_C(64) << 20)
+
+/*
+ * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add anything.
+ * (They leave code to which threads may return.)
+ */
+static struct probe_error *check_leftovers(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	uint64_t data = 0, code = 0;
+	size_t sessions = 0;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED) {
+			sessions++;
+			data += r->sessions[i].data_size;
+		}
+	for (size_t i = 0; i < r->stub_count; i++)
+		code += r->stubs[i].pc ? 0 : r->stubs[i].size;
+	for (size_t i = 0; i < r->site_count; i++)
+		code += r->sites[i].pc ? 0 : r->sites[i].tail_size + r->sites[i].pun_size;
+	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: the memory of %zu ended sessions (%ju KiB of code, %ju KiB of data) "
+		"cannot be freed yet, because a thread may return to it: nothing is added until "
+		"`probectl repair -p %d` can free it",
+		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
+}
+
 struct probe_error *install_add(struct install *install, struct probe_report *report)
 {
 	struct change *c = install->change;
@@ -804,7 +853,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 				  "unmapped it: the session has ended"
 				: "process %d: another controller has ended the session",
 			c->pid);
-	error = uninstall_check_leftovers(c);
+	error = check_leftovers(c);
 	if (!error)
 		error = plan_and_map(install, report);
 	if (error)

@@ -119,13 +119,6 @@ uint64_t semaphore_offset(enum sdt_kind kind);
  */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
-/*
- * Like semaphores_of(), and also finds the semaphores of the module's probes of the same provider
- * that match `with` (probe_meaning.with, or NULL). The caller frees the array; NULL if out of
- * memory.
- */
-uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
-	const char *with, size_t *count_ret);
 /* Like semaphores_of(), for the counters of handlers' users. */
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
@@ -145,8 +138,6 @@ struct semaphores {
 
 /* Adds `by` to a semaphore, or sets it to 0 if `by` is 0. Returns false if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
-/* Sets a semaphore to `value`. Returns false if out of memory. */
-bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
 /* Sorts the changes and allocates memory; call it last before the stop. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
@@ -187,9 +178,6 @@ struct toggles {
 	size_t count;
 	struct edits edits; /* the byte of each site, in the order of `items` */
 };
-
-/* May a probe's sites be toggles, by its kind and the request? */
-bool toggles_asked(const struct select_probe *probe, const struct probe_request *request);
 
 /*
  * Moves probes with toggles from a selection to a transaction, which will switch their handlers
@@ -484,17 +472,8 @@ PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 /* Ends dead controllers' sessions like uninstall_unreferenced(). */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 
-/* Returns how many sites were not restored, because they hold another tool's bytes. */
-size_t uninstall_count_left(const struct registry *registry);
-
 /* Returns true if the target has code that no jump leads to, but in which a thread may be. */
 bool uninstall_has_leftovers(const struct registry *registry);
-
-/*
- * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add anything.
- * (They leave code to which threads may return.)
- */
-PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
  * Sets the counts of dead controllers' sessions to 0, and returns the number of their stubs and of
@@ -504,8 +483,6 @@ PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct chan
 size_t uninstall_find_dead(struct change *change);
 /* Like uninstall_find_dead(), for all other unfinished work. */
 size_t uninstall_find_stale(struct change *change);
-
-struct transaction;
 
 /* ---- Forecast -------------------------------------------------------------------------------- */
 

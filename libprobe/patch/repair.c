@@ -193,21 +193,6 @@ static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 
 /* ==== Repair ================================================================================== */
 
-/* Returns the number of retired sessions that keep their code because of overwritten sites. */
-static size_t count_held(const struct registry *r)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->session_count; i++) {
-		bool held = false;
-
-		for (size_t k = 0; k < r->stub_count && !held; k++)
-			held = r->stubs[k].pc && r->stubs[k].session == r->sessions[i].id;
-		count += held && r->sessions[i].flags & REG_SESSION_RETIRED;
-	}
-	return count;
-}
-
 /* Counts the sessions that end, and the ending probes of sessions that stay. */
 static void count_sessions(const struct registry *r, struct probe_stale *ret)
 {
@@ -231,6 +216,7 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
+	const struct registry *r = &c->registry;
 	size_t patched, now, semaphores, low, left = 0, frames, mended;
 	struct probe_error *error = change_remove_frames(c, &frames);
 	struct probe_stale stale = {0};
@@ -264,11 +250,20 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	 * If a breakpoint was removed in the meantime, more sites may be patched now than before.
 	 */
 	ret->sites += patched > now ? patched - now : 0;
-	for (size_t i = 0; i < c->registry.session_count; i++)
-		left += (c->registry.sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	/* Retired sessions stay while a thread may return to them, or because of overwritten sites.
+	 */
+	for (size_t i = 0; i < r->session_count; i++) {
+		bool is_held = false;
+
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		for (size_t k = 0; k < r->stub_count; k++)
+			is_held |= r->stubs[k].pc && r->stubs[k].session == r->sessions[i].id;
+		left++;
+		ret->waiting += !is_held;
+	}
 	ret->sessions += stale.sessions - left;
 	ret->probes += stale.probes;
-	ret->waiting += left - count_held(&c->registry);
 	return error;
 }
 
