@@ -765,6 +765,7 @@ void launches_end(struct launches *launches)
 	launches->guardian = NULL;
 	let_all_go(launches, NULL);
 	alarm_unset(&launches->alarm);
+	guardian_end(guardian);
 }
 
 struct probe_error *launches_told(struct launches *launches, bool at_end)
@@ -844,6 +845,7 @@ void launches_deinit(struct launches *launches)
 	while (launches->count)
 		drop(launches, launches->count - 1);
 	alarm_deinit(&launches->alarm);
+	guardian_end(launches->guardian);
 	free(launches->items);
 	free(launches->gates);
 	files_release(launches->files);

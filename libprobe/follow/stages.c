@@ -459,21 +459,6 @@ static bool result_hides_argument(void)
 	return registers[ARCH_RESULT] == registers[ARCH_ARG0];
 }
 
-/*
- * Handles the entry of a loader's call, on machines where its exit does not show what is needed:
- * keeps the first argument, and checks whether the thread pointer is set.
- */
-static void step_entry(struct passage *p)
-{
-	struct arch_registers regs;
-
-	if (p->state != PASSAGE_LOADER || !result_hides_argument() ||
-		!registers_read(p->tid, &regs))
-		return;
-	p->argument = arch_get(&regs, ARCH_ARG0);
-	p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
-}
-
 /* Handles the exit of a loader's call. Returns true if all libraries are mapped. */
 static bool is_mapped(struct passage *p)
 {
@@ -562,6 +547,7 @@ static bool step_stopping(struct passage *p)
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
+	struct arch_registers regs;
 
 	if (p->state <= PASSAGE_CALL) {
 		if (step_call(p))
@@ -570,10 +556,14 @@ static bool step_system_call(struct passage *p)
 		return false;
 	}
 	p->returning = !p->returning;
-	if (!behind) {
-		step_entry(p);
-		return true;
+	/* The exit of a loader's call may not show its first argument (is_mapped()). */
+	if (!behind && p->state == PASSAGE_LOADER && result_hides_argument() &&
+		registers_read(p->tid, &regs)) {
+		p->argument = arch_get(&regs, ARCH_ARG0);
+		p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
 	}
+	if (!behind)
+		return true;
 	if (!registers_read(p->tid, &p->regs))
 		return true;
 	if (p->state == PASSAGE_PROGRAM && program_has_glibc_loader(p->pid, p->files)) {
