@@ -533,28 +533,6 @@ static struct probe_error *plan_modules(struct install *a)
 	return error;
 }
 
-/*
- * Is a site new? If its patch was overwritten, a site in the registry is refused. `states` is from
- * site_read_all().
- */
-static void look_up(struct install *a, size_t i, const enum site_state *states)
-{
-	struct select_site *site = &a->selection->sites[i];
-	struct reg_site *known = site->pc ? registry_site(&a->change->registry, site->pc) : NULL;
-
-	a->sites[i].wanted = site->pc != 0;
-	a->sites[i].is_new = !known;
-	if (!known)
-		return;
-	a->sites[i].reg = *known;
-	site->chosen = plan_of(known->plan);
-	if (states[known - a->change->registry.sites] != SITE_PATCHED)
-		select_refuse(
-			site, "something else has overwritten its patch (see probectl status)");
-	else if (why_shared(a, i))
-		select_refuse(site, why_shared(a, i));
-}
-
 struct probe_error *install_make_plans(struct selection *selection)
 {
 	if (!selection->plans)
@@ -566,17 +544,33 @@ struct probe_error *install_make_plans(struct selection *selection)
 	return NULL;
 }
 
+/* Finds out which sites are new. If its patch was overwritten, a site of the registry is refused.
+ */
 static struct probe_error *look_up_all(struct install *a)
 {
+	const struct registry *r = &a->change->registry;
 	enum site_state *states = NULL;
 	struct edits edits = {0};
 	struct probe_error *error = install_make_plans(a->selection);
 
 	if (!error)
-		error = site_read_all(&a->change->registry, a->change->pid, &edits, &states);
+		error = site_read_all(r, a->change->pid, &edits, &states);
+	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
+		struct select_site *site = &a->selection->sites[i];
+		const struct reg_site *known = site->pc ? registry_site(r, site->pc) : NULL;
 
-	for (size_t i = 0; i < a->selection->site_count && !error; i++)
-		look_up(a, i, states);
+		a->sites[i].wanted = site->pc != 0;
+		a->sites[i].is_new = !known;
+		if (!known)
+			continue;
+		a->sites[i].reg = *known;
+		site->chosen = plan_of(known->plan);
+		if (states[known - r->sites] != SITE_PATCHED)
+			select_refuse(site, "something else has overwritten its patch (see "
+					    "probectl status)");
+		else if (why_shared(a, i))
+			select_refuse(site, why_shared(a, i));
+	}
 	edits_deinit(&edits);
 	free(states);
 	return error;

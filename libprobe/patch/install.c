@@ -213,39 +213,35 @@ static struct probe_error *prepare_registry(const struct commit *c)
 
 /* ---- Verifying ------------------------------------------------------------------------ */
 
-/* Compares a site with the bytes that its plan expects. */
-static struct probe_error *verify_bytes(const struct commit *c, size_t k)
-{
-	const struct edits *text = &c->transaction->text;
-	const struct commit_site *at = &c->sites[k];
-	const uint8_t *found = edits_found(text, 2 * k);
-	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
-
-	at->install->change->gone |= !found;
-	at->install->change->differs |= found && !is_expected(at, found);
-	if (!found)
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
-			probe->name, (uintmax_t)text->items[2 * k].address, probe->module->path);
-	if (!is_expected(at, found))
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"%s:%s: the memory at %#jx does not hold what %s holds: another tool may "
-			"have patched it",
-			probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
-			probe->module->path);
-	return NULL;
-}
-
 /*
  * Verifies all sites and hops, or only hops if nothing has changed since the check before the stop.
  */
 static struct probe_error *verify(const struct commit *c)
 {
-	bool is_known = edits_are_as_noted(&c->transaction->text);
+	const struct edits *text = &c->transaction->text;
+	bool is_known = edits_are_as_noted(text);
 	struct probe_error *error = NULL;
 
-	for (size_t k = 0; k < c->site_count && !error && !is_known; k++)
-		error = verify_bytes(c, k);
+	for (size_t k = 0; k < c->site_count && !is_known; k++) {
+		const struct commit_site *at = &c->sites[k];
+		const uint8_t *found = edits_found(text, 2 * k);
+		uintmax_t address = text->items[2 * k].address;
+		const struct select_probe *probe =
+			&at->install->selection->probes[selected(at)->probe];
+		bool differs = found && !is_expected(at, found);
+
+		at->install->change->gone |= !found;
+		at->install->change->differs |= differs;
+		if (!found)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
+				probe->name, address, probe->module->path);
+		if (differs)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: the memory at %#jx does not hold what %s holds: another "
+				"tool may have patched it",
+				probe->provider, probe->name, address, probe->module->path);
+	}
 	for (size_t i = 0; i < c->hop_count && !error; i++) {
 		const struct commit_site *at = &c->sites[c->hops[i]];
 		const struct select_probe *probe =
@@ -625,24 +621,6 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes the addresses of our code into the session's data (struct data_arenas). */
-static struct probe_error *note_arenas(const struct install *install)
-{
-	const struct registry *r = &install->change->registry;
-	struct data_arenas arenas = {0};
-
-	if (install->data.fd < 0)
-		return NULL;
-	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
-		arenas.items[arenas.count].start = r->arenas[i].start;
-		arenas.items[arenas.count++].size = r->arenas[i].size;
-	}
-	return pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) ==
-			       sizeof(arenas)
-		       ? NULL
-		       : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
-}
-
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request)
 {
@@ -775,6 +753,8 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 
 static struct probe_error *create_and_build(struct install *install, struct probe_report *report)
 {
+	const struct registry *r = &install->change->registry;
+	struct data_arenas arenas = {0};
 	struct probe_error *error = change_judge(install->change);
 
 	if (!error)
@@ -783,8 +763,15 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 		error = create_session(install);
 	if (!error)
 		error = install_build(install);
-	if (!error)
-		error = note_arenas(install);
+	/* The session's data has the addresses of our code. */
+	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
+		arenas.items[arenas.count].start = r->arenas[i].start;
+		arenas.items[arenas.count++].size = r->arenas[i].size;
+	}
+	if (!error && install->data.fd >= 0 &&
+		pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) !=
+			sizeof(arenas))
+		error = probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
 	if (!error)
 		error = report_denied(install, report);
 	if (!error && install->take)

@@ -233,7 +233,7 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 /*
  * OCaml's compiler leaves a comparison without effect at each site, which one byte turns into a
  * call of the probe's handler. A word after SystemTap's semaphore counts the handler's users
- * (transaction.c). A tool that changes it from or to 0 also writes the bytes of all sites.
+ * ("Semaphores"). A tool that changes it from or to 0 also writes the bytes of all sites.
  * ocaml-probes does so from within the program, and does not know our registry: so we keep no state
  * of handlers, but read the count before writing it, and switch by the new one.
  *

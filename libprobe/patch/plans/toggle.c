@@ -2,8 +2,8 @@
 /*
  * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, whose first byte is the
  * toggle: another value makes it a call of the handler (struct arch_toggle). `toggle` writes only
- * this byte (libprobe/patch/transaction.c). `call` traces: it makes the comparison a call of our code.
- * OCaml's tools do not write the bytes behind the toggle.
+ * this byte (libprobe/patch/transaction.c). `call` traces: it makes the comparison a call of our
+ * code. OCaml's tools do not write the bytes behind the toggle.
  */
 #include <stddef.h>
 #include <string.h>
