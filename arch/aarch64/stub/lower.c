@@ -318,23 +318,6 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/*
- * Stores a register or a constant. A constant is put into A64_STEP_2, after the address is
- * computed.
- */
-static void store(struct a64 *e, const struct form_insn *i)
-{
-	struct form_mem mem = i->mem;
-
-	if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
-		int at = a64_address_of(e, mem, A64_STEP);
-
-		a64_memory(e, A64_STORE, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
-	} else {
-		load_or_store(e, A64_STORE, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
-	}
-}
-
 /* Stores a register's value at the site, directly if the stub has not saved it. */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
@@ -351,6 +334,7 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 {
 	struct a64 *e = l->e;
 	int at;
+	struct form_mem mem = i->mem;
 
 	switch (i->op) {
 	case FORM_COMPUTE:
@@ -362,7 +346,14 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 		break;
 	case FORM_STORE:
 	case FORM_STORE_HALVES:
-		store(e, i);
+		/* A constant is put into A64_STEP_2, after the address is computed. */
+		if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
+			int at = a64_address_of(e, mem, A64_STEP);
+
+			a64_memory(e, A64_STORE, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
+		} else {
+			load_or_store(e, A64_STORE, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
+		}
 		break;
 	case FORM_STORE_ORIGINAL:
 		store_original(l, i);
@@ -585,14 +576,6 @@ static void restore_vectors(struct a64 *e)
 
 /* ---- Kernel and clock ------------------------------------------------------------------- */
 
-/* rd = the number of the CPU, from struct rseq. */
-static void cpu(const struct a64_lowering *l, int rd)
-{
-	assert(l->thread->has_rseq);
-	a64_lower_load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
-		sizeof(uint32_t), false);
-}
-
 static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 {
 	static const uint16_t calls[FORM_CALLS] = {
@@ -663,7 +646,10 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 
 	switch (i->op) {
 	case FORM_CPU:
-		cpu(l, a64_register(i->a));
+		assert(l->thread->has_rseq);
+		a64_lower_load(l->e, a64_register(i->a),
+			form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
+			sizeof(uint32_t), false);
 		break;
 	case FORM_TIME:
 		a64_one(e, A64_GET_TIME, value);
@@ -762,28 +748,6 @@ static void jump_if(struct a64 *e, const struct form_insn *i)
 	a64_branch(e, A64_B_IF | conditions[i->when], i->label);
 }
 
-static void jump_if_bits(struct a64 *e, const struct form_insn *i)
-{
-	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
-	if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
-		a64_const(e, A64_STEP_2, i->value);
-		a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
-	}
-	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
-}
-
-static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
-{
-	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
-	if (i->bytes == 1) {
-		subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
-	} else {
-		a64_const(e, A64_STEP_2, i->value);
-		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
-	}
-	a64_branch(e, A64_B_IF | A64_NE, i->label);
-}
-
 /* ---- Data ------------------------------------------------------------------------------ */
 
 static void data(struct a64 *e, const struct form_insn *i)
@@ -880,14 +844,26 @@ static void a64_lower_control(const struct a64_lowering *l, const struct form_in
 		jump_if(e, i);
 		break;
 	case FORM_JUMP_IF_BITS:
-		jump_if_bits(e, i);
+		a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+		if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
+			a64_const(e, A64_STEP_2, i->value);
+			a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
+		}
+		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 		break;
 	case FORM_JUMP_IF_WORD:
 		a64_load_word(e, A64_STEP, i->value);
 		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
-		jump_unless_bytes(e, i);
+		a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+		if (i->bytes == 1) {
+			subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
+		} else {
+			a64_const(e, A64_STEP_2, i->value);
+			a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
+		}
+		a64_branch(e, A64_B_IF | A64_NE, i->label);
 		break;
 	case FORM_ALIGN:
 	case FORM_WORD:
