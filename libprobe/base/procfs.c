@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 
@@ -35,7 +36,7 @@ static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
 	bool found = false, skipped = false; /* skipped: the line is too long for the buffer */
-	int fd = open(procfs_path("/proc/%d/status", pid).text, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(procfs_path("/proc/%d/status", pid).text, O_RDONLY | O_CLOEXEC);
 	char buffer[4096];
 	ssize_t got;
 
@@ -57,7 +58,6 @@ static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 		have = skipped ? 0 : have;
 		memmove(buffer, line, have);
 	}
-	close(fd);
 	if (!found)
 		errno = 0;
 	return found;
@@ -264,18 +264,16 @@ pid_t procfs_parent(pid_t pid)
 
 pid_t procfs_living(pid_t pid)
 {
-	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
-	pid_t tid, found = pid;
+	AUTO_DIR DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
+	pid_t tid;
 
-	while (found == pid && (tid = procfs_next_thread(pid, threads))) {
+	while ((tid = procfs_next_thread(pid, threads))) {
 		char state = procfs_thread_state(pid, tid);
 
 		if (state && !strchr("ZXx", state))
-			found = tid;
+			return tid;
 	}
-	if (threads)
-		closedir(threads);
-	return found;
+	return pid;
 }
 
 bool procfs_is_zombie(pid_t pid)
@@ -346,15 +344,13 @@ bool procfs_is_kernel_thread(pid_t pid)
 
 bool procfs_is_exiting(pid_t pid)
 {
-	DIR *threads = procfs_threads(pid);
-	bool exiting = threads != NULL;
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while (exiting && (tid = procfs_next_thread(pid, threads)))
-		exiting = is_thread_exiting(pid, tid);
-	if (threads)
-		closedir(threads);
-	return exiting;
+	while ((tid = procfs_next_thread(pid, threads)))
+		if (!is_thread_exiting(pid, tid))
+			return false;
+	return threads != NULL;
 }
 
 uint64_t procfs_start_time_of(const char *path)
@@ -418,21 +414,19 @@ int procfs_open_regular(int path_fd, int flags)
 /* Finds the type of a device's file system in a list of mounts (proc_pid_mountinfo(5)). */
 static bool find_type(const char *path, const char *device, char type[PROCFS_MOUNT_TYPE])
 {
-	FILE *file = fopen(path, "re");
-	char *line = NULL, found[32];
-	bool there = false;
+	AUTO_FILE FILE *file = fopen(path, "re");
+	AUTO_FREE char *line = NULL;
+	char found[32];
 	size_t room = 0;
 
-	while (file && !there && getline(&line, &room, file) > 0) {
+	while (file && getline(&line, &room, file) > 0) {
 		const char *end = strstr(line, " - ");
 
-		there = end && sscanf(line, "%*d %*d %31s", found) == 1 &&
-			strcmp(found, device) == 0 && sscanf(end, " - %63s", type) == 1;
+		if (end && sscanf(line, "%*d %*d %31s", found) == 1 && strcmp(found, device) == 0 &&
+			sscanf(end, " - %63s", type) == 1)
+			return true;
 	}
-	if (file)
-		fclose(file);
-	free(line);
-	return there;
+	return false;
 }
 
 bool procfs_mount_type(

@@ -233,13 +233,9 @@ struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret
 
 static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
 {
-	int fd = open(procfs_path("/proc/%d/maps", pid).text, O_RDONLY | O_CLOEXEC), err;
+	AUTO_FD int fd = open(procfs_path("/proc/%d/maps", pid).text, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return errno;
-	err = read_whole(fd, text_ret, length_ret);
-	close(fd);
-	return err;
+	return fd < 0 ? errno : read_whole(fd, text_ret, length_ret);
 }
 
 struct probe_error *maps_read(pid_t pid, struct maps *ret)

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/permission.h"
@@ -105,10 +106,10 @@ static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
-	char *line = NULL;
+	AUTO_FREE char *line = NULL;
 	size_t room = 0;
 	bool ok = true;
-	FILE *file = fopen(procfs_path("/proc/%d/smaps", s->pid).text, "re");
+	AUTO_FILE FILE *file = fopen(procfs_path("/proc/%d/smaps", s->pid).text, "re");
 
 	while (file && ok && getline(&line, &room, file) > 0) {
 		/* Only a mapping's first line begins with a hexadecimal digit. */
@@ -128,11 +129,7 @@ static bool read_ranges(struct served *s)
 					(struct served_range){start, end, reads};
 		}
 	}
-	free(line);
-	ok = ok && file && !ferror(file);
-	if (file)
-		fclose(file);
-	return ok;
+	return ok && file && !ferror(file);
 }
 
 /*

@@ -867,15 +867,11 @@ struct probe_error *modules_read_mapped(
 
 struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
 {
-	struct maps maps;
+	AUTO_MAPS struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 
 	*ret = (struct modules){0};
-	if (error)
-		return error;
-	error = modules_read_mapped(procfs_living(pid), &maps, files, ret);
-	maps_deinit(&maps);
-	return error;
+	return error ? error : modules_read_mapped(procfs_living(pid), &maps, files, ret);
 }
 
 struct probe_error *module_read_notes(struct module *module)

@@ -96,6 +96,7 @@ PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 
 void maps_deinit(struct maps *maps);
+#define AUTO_MAPS __attribute__((cleanup(maps_deinit)))
 
 /* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -600,7 +601,7 @@ static struct probe_error *add_thread(struct seccomp *seccomp, pid_t tid)
 
 struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 {
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	struct probe_error *error = NULL;
 	pid_t tid;
 
@@ -609,8 +610,6 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 		error = probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(pid, threads)))
 		error = add_thread(ret, tid);
-	if (threads)
-		closedir(threads);
 	if (error)
 		seccomp_deinit(ret);
 	return error;

@@ -690,34 +690,20 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {
 	/* O_NONBLOCK: do not wait at a FIFO. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got = 0;
 
 	*length_ret = 0;
-	if (fd < 0 || fstat(fd, &st)) {
-		int err = errno;
-
-		if (fd >= 0)
-			close(fd);
-		return probe_error_system(err, "%s", path);
-	}
-	if (!S_ISREG(st.st_mode)) {
-		close(fd);
+	if (fd < 0 || fstat(fd, &st))
+		return probe_error_system(errno, "%s", path);
+	if (!S_ISREG(st.st_mode))
 		return probe_error_new(PROBE_ERROR_FORMAT, "%s: this is no regular file", path);
-	}
 	do {
 		*length_ret += (size_t)got;
 		got = read(fd, text + *length_ret, CATALOGUE_FILE_MAX + 1 - *length_ret);
 	} while (got > 0);
-	if (got < 0) {
-		int err = errno;
-
-		close(fd);
-		return probe_error_system(err, "%s", path);
-	}
-	close(fd);
-	return NULL;
+	return got < 0 ? probe_error_system(errno, "%s", path) : NULL;
 }
 
 struct probe_error *probe_catalogue_add(struct probe_catalogue *catalogue, const char *path)

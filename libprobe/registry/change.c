@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/permission.h"
@@ -195,17 +196,15 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
  */
 static pid_t find_holder(const char *file)
 {
-	FILE *locks = fopen("/proc/locks", "re");
+	AUTO_FILE FILE *locks = fopen("/proc/locks", "re");
 	char line[256], found[PATH_BYTES];
-	int pid = 0, its_pid;
+	int pid;
 
-	while (locks && !pid && fgets(line, sizeof(line), locks))
-		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &its_pid, found) == 2 &&
+	while (locks && fgets(line, sizeof(line), locks))
+		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &pid, found) == 2 &&
 			strcmp(found, file) == 0)
-			pid = its_pid;
-	if (locks)
-		fclose(locks);
-	return pid;
+			return pid;
+	return 0;
 }
 
 /*
@@ -214,7 +213,7 @@ static pid_t find_holder(const char *file)
  */
 static bool has_lock(pid_t pid, const char *file)
 {
-	DIR *dir = opendir(procfs_path("/proc/%d/fdinfo", pid).text);
+	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fdinfo", pid).text);
 	char text[4096];
 	const struct dirent *entry;
 	bool found = false;
@@ -230,7 +229,6 @@ static bool has_lock(pid_t pid, const char *file)
 			       : NULL;
 		found = lock && strstr(lock, file);
 	}
-	closedir(dir);
 	return found;
 }
 

@@ -478,15 +478,13 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 /* Finds orphaned descriptors, at most `room`. Returns their number. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
-	DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
+	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	struct dirent *entry;
 	size_t count = 0;
 
 	while (dir && count < room && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
 			fds[count++] = atoll(entry->d_name);
-	if (dir)
-		closedir(dir);
 	return count;
 }
 

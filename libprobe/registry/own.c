@@ -180,7 +180,7 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 {
 	struct maps_part parts[AT_ONCE];
 	bool was_stopped = c->stopped;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 	struct probe_error *error;
 
 	for (size_t i = 0; i < count; i++)
@@ -196,7 +196,6 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 		error = unmap_stopped(c, extents, count, &maps);
 	if (!was_stopped)
 		change_resume(c);
-	maps_deinit(&maps);
 	return error;
 }
 
@@ -344,18 +343,19 @@ static struct probe_error *check_home(pid_t pid, int mem, const struct registry 
 	struct maps_part part = {r->home, 1};
 	struct probe_error *error = check_program(pid, mem);
 	const struct mapping *home;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 
 	if (!error)
 		error = maps_read_parts(pid, &part, 1, &maps);
-	home = error ? NULL : maps_find(&maps, r->home);
-	if (!error && (!home || !shared_is_code(home)))
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d has just changed its memory, or become another program: try "
-			"again",
-			(int)pid);
-	maps_deinit(&maps);
-	return error;
+	if (error)
+		return error;
+	home = maps_find(&maps, r->home);
+	return home && shared_is_code(home)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_STATE,
+				 "process %d has just changed its memory, or become another "
+				 "program: try again",
+				 (int)pid);
 }
 
 struct probe_error *own_check(
@@ -429,7 +429,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	AUTO_FREE struct maps_part *parts =
 		calloc(r->arena_count + r->session_count + 1, sizeof(*parts));
 	struct probe_error *error;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 	size_t count = 0;
 
 	if (!parts)
@@ -443,7 +443,6 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	error = maps_read_parts(pid, parts, count, &maps);
 	if (!error)
 		error = has_all(pid, mem, &maps, r, ret);
-	maps_deinit(&maps);
 	return error || *ret ? error : check_program(pid, mem);
 }
 
