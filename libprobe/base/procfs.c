@@ -282,19 +282,6 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/*
- * Returns true if a thread is exiting (PF_EXITING in include/linux/sched.h, which do_exit() sets
- * first) or gone.
- */
-static bool is_thread_exiting(pid_t pid, pid_t tid)
-{
-	enum { EXITING = 0x4 };
-	char buffer[STAT_BYTES];
-	const char *field = thread_field(pid, tid, 9, buffer);
-
-	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
-}
-
 bool procfs_kernel_is_since(int major, int minor)
 {
 	struct utsname name;
@@ -344,12 +331,19 @@ bool procfs_is_kernel_thread(pid_t pid)
 
 bool procfs_is_exiting(pid_t pid)
 {
+	enum { EXITING = 0x4 }; /* PF_EXITING in include/linux/sched.h */
 	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while ((tid = procfs_next_thread(pid, threads)))
-		if (!is_thread_exiting(pid, tid))
+	while ((tid = procfs_next_thread(pid, threads))) {
+		char buffer[STAT_BYTES];
+		const char *flags = thread_field(pid, tid, 9, buffer);
+
+		/* A thread is gone, or exits: do_exit() sets the flag first. */
+		if (flags ? !(strtoul(flags, NULL, 10) & EXITING)
+			  : errno != ENOENT && errno != ESRCH)
 			return false;
+	}
 	return threads != NULL;
 }
 

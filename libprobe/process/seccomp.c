@@ -199,19 +199,6 @@ static void trace_lineage(pid_t pid, const struct confinement *wanted, struct li
 	ret->whole = pid == 0;
 }
 
-/* Returns true if two processes have a common ancestor. A process counts as its own ancestor. */
-static bool has_common_ancestor(const struct lineage *ours, const struct lineage *theirs)
-{
-	for (size_t i = 0; i < theirs->count; i++)
-		for (size_t k = 0; k < ours->count; k++) {
-			if (theirs->pids[i] != ours->pids[k])
-				continue;
-			return k > 0 || i == 0 ||
-			       procfs_start_time(theirs->pids[i - 1]) >= loaded_at;
-		}
-	return false;
-}
-
 /* ---- Containers ----------------------------------------------------------------------------- */
 
 /*
@@ -244,8 +231,14 @@ bool seccomp_is_same(pid_t pid, long filters)
 		return false;
 	trace_lineage(getpid(), &own, &ours);
 	trace_lineage(pid, &own, &theirs);
-	return has_common_ancestor(&ours, &theirs) ||
-	       (ours.whole && theirs.whole && same_container(pid));
+	/* A common ancestor decides. A process counts as its own ancestor. */
+	for (size_t i = 0; i < theirs.count; i++)
+		for (size_t k = 0; k < ours.count; k++)
+			if (theirs.pids[i] == ours.pids[k])
+				return k > 0 || i == 0 ||
+				       procfs_start_time(theirs.pids[i - 1]) >= loaded_at ||
+				       (ours.whole && theirs.whole && same_container(pid));
+	return (ours.whole && theirs.whole && same_container(pid));
 }
 
 /* ---- In the child ----------------------------------------------------------------------- */

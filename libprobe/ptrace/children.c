@@ -50,17 +50,6 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-static bool are_same(const pid_t *list, const pid_t *other)
-{
-	size_t i = 0;
-
-	if (!list || !other)
-		return list == other;
-	while (list[i] && list[i] == other[i])
-		i++;
-	return list[i] == other[i];
-}
-
 /*
  * Reads the list of children until two readings agree. The kernel walks the list by position, so if
  * a child ends in the meantime, it may leave out another one (get_children_pid() in
@@ -73,9 +62,12 @@ static pid_t *all_children_of(pid_t pid)
 
 	for (int i = 0; i < LIST_TRIES && differs; i++) {
 		pid_t *before = list;
+		size_t k = 0;
 
 		list = children_of(pid);
-		differs = !are_same(before, list);
+		while (before && list && before[k] && before[k] == list[k])
+			k++;
+		differs = before && list ? before[k] != list[k] : before != list;
 		free(before);
 	}
 	return list;

@@ -760,26 +760,10 @@ static struct probe_error *expr_parse_level(struct parser *p, unsigned int level
 
 /* ---- The whole expression -------------------------------------------------------------- */
 
-static struct probe_error *parse(struct expr *expr)
-{
-	struct parser p = {.expr = expr, .at = expr->text};
-	struct probe_error *error = expr_parse_level(&p, 1);
-
-	if (error)
-		return error;
-	parser_skip_blanks(&p);
-	if (*p.at)
-		return parser_no_operator(&p, "expected an operator or the end");
-	if (!expr->of_pair || !expr->of_hit)
-		return NULL;
-	return parser_mistake(&p, expr->of_hit,
-		"beside duration, begin. and end., say of which of them the argument is: "
-		"begin.argN or end.argN");
-}
-
 struct probe_error *expr_parse(const char *what, const char *text, struct expr **ret)
 {
 	struct expr *expr = calloc(1, sizeof(*expr));
+	struct parser p = {.expr = expr};
 	struct probe_error *error;
 
 	*ret = NULL;
@@ -790,9 +774,19 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 	/* Enough room: an escape sequence is never shorter than the bytes it stands for. */
 	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
+	p.at = expr->text;
 	error = expr->what && expr->text && expr->literals && expr->numbers
-			? parse(expr)
+			? expr_parse_level(&p, 1)
 			: probe_error_no_memory();
+	if (!error) {
+		parser_skip_blanks(&p);
+		if (*p.at)
+			error = parser_no_operator(&p, "expected an operator or the end");
+		else if (expr->of_pair && expr->of_hit)
+			error = parser_mistake(&p, expr->of_hit,
+				"beside duration, begin. and end., say of which of them the "
+				"argument is: begin.argN or end.argN");
+	}
 	if (error) {
 		expr_free(expr);
 		return error;

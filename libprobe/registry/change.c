@@ -799,23 +799,6 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 
 enum { DESCRIPTORS_MAX = 32 };
 
-/* Counts unused numbers just below *end, by poll(2). Moves *end down past them. */
-static size_t count_unused(rlim_t *end)
-{
-	struct pollfd fds[DESCRIPTORS_MAX];
-	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
-	size_t unused = 0;
-
-	*end -= count;
-	for (nfds_t i = 0; i < count; i++)
-		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
-	if (poll(fds, count, 0) < 0)
-		return 0;
-	for (nfds_t i = 0; i < count; i++)
-		unused += (fds[i].revents & POLLNVAL) != 0;
-	return unused;
-}
-
 struct probe_error *change_need_descriptors(const struct change *change, size_t count)
 {
 	struct rlimit limit = {0};
@@ -824,8 +807,18 @@ struct probe_error *change_need_descriptors(const struct change *change, size_t 
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Count from the highest number down: the kernel gives out the lowest number first. */
-	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
-		unused += count_unused(&end);
+	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;) {
+		struct pollfd fds[DESCRIPTORS_MAX];
+		nfds_t some = end < DESCRIPTORS_MAX ? end : DESCRIPTORS_MAX;
+
+		end -= some;
+		for (nfds_t i = 0; i < some; i++)
+			fds[i] = (struct pollfd){.fd = (int)(end + i)};
+		if (poll(fds, some, 0) < 0)
+			continue;
+		for (nfds_t i = 0; i < some; i++)
+			unused += (fds[i].revents & POLLNVAL) != 0;
+	}
 	if (unused >= count)
 		return NULL;
 	return probe_error_system(EMFILE,

@@ -154,23 +154,6 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
-static struct fact *facts_of(const struct module *module)
-{
-	const struct sdt_notes *notes = &module->notes;
-	struct fact *facts = calloc(notes->count + 1, sizeof(*facts));
-
-	for (size_t i = 0; facts && i < notes->count; i++) {
-		const struct sdt_note *note = &notes->notes[i];
-
-		facts[i] = (struct fact){note->pc + module->bias,
-			select_key(notes, module->bias, note->provider, note->name)};
-	}
-	if (facts)
-		qsort(facts, notes->count, sizeof(*facts), compare_facts);
-	return facts;
-}
-
 /* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
@@ -198,14 +181,20 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 	size_t first = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->start);
 	size_t end = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->end);
 	struct probe_error *error = first < end ? module_read_notes(module) : NULL;
-	struct fact *facts;
+	const struct sdt_notes *notes = &module->notes;
+	AUTO_FREE struct fact *facts = NULL; /* the sites of the file, sorted */
 	bool changed = false;
 
 	if (error || first == end || !module->object)
 		return error;
-	facts = facts_of(module);
+	facts = calloc(notes->count + 1, sizeof(*facts));
 	if (!facts)
 		return probe_error_no_memory();
+	for (size_t i = 0; i < notes->count; i++)
+		facts[i] = (struct fact){notes->notes[i].pc + module->bias,
+			select_key(notes, module->bias, notes->notes[i].provider,
+				notes->notes[i].name)};
+	qsort(facts, notes->count, sizeof(*facts), compare_facts);
 	for (size_t i = first; i < end && !changed; i++) {
 		const struct reg_stub *stub = &r->stubs[i];
 		const struct fact fact = {stub->pc, stub->key};
@@ -215,24 +204,7 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 				  compare_facts) &&
 			  is_patched(pid, r, stub);
 	}
-	free(facts);
 	return changed ? module_distrust(module, has_changed) : NULL;
-}
-
-/*
- * Adds files whose ELF header in memory was overwritten, so that they are not recognised as modules
- * any more.
- */
-static struct probe_error *add_missing(
-	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < r->stub_count && !error; i++)
-		if (is_probed(r, &r->stubs[i]) && !modules_find(modules, r->stubs[i].pc) &&
-			is_patched(pid, r, &r->stubs[i]))
-			error = modules_add_unread(modules, maps, r->stubs[i].pc, has_changed);
-	return error;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -477,7 +449,14 @@ struct probe_error *recall_probes(struct modules *modules, pid_t pid, const stru
 		return NULL;
 	for (size_t i = 0; i < modules->count && !error; i++)
 		error = check_module(pid, registry, &modules->items[i]);
-	if (!error)
-		error = add_missing(pid, maps, registry, modules);
+	/* Add files whose ELF header in memory was overwritten: they are not recognised any more.
+	 */
+	for (size_t i = 0; i < registry->stub_count && !error; i++) {
+		const struct reg_stub *stub = &registry->stubs[i];
+
+		if (is_probed(registry, stub) && !modules_find(modules, stub->pc) &&
+			is_patched(pid, registry, stub))
+			error = modules_add_unread(modules, maps, stub->pc, has_changed);
+	}
 	return error ? error : recall_unread(modules, registry, patterns, count);
 }

@@ -82,31 +82,28 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * Returns true if the page that we patched is still the process's own copy. Then it has the text of
- * the mapped file, even if the file was written to. Another library's text has no copies.
- */
-static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
-{
-	const struct mapping *mapping = maps_find(&change->maps, site->patch);
-
-	return mapping && mapping->executable && mapping->inode &&
-	       memory_is_own_copy(pagemap, site->patch, false);
-}
-
-/*
  * Changes a state to SITE_GONE if the site's library was closed (and maybe opened again), or if the
  * site was never patched in this forked child.
  */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
 {
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
 	switch (state) {
 	case SITE_ORIGINAL:
 		return !inherited && memory_is_own_copy(pagemap, site->patch, false) ? state
 										     : SITE_GONE;
 	case SITE_COVERED:
 	case SITE_FOREIGN:
-		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
+		/*
+		 * If the page that we patched is still the process's own copy, it has the text of
+		 * the mapped file, even if the file was written to. Another library's text has no
+		 * copies.
+		 */
+		return site_is_in_file(&change->modules, site) ||
+				       (mapping && mapping->executable && mapping->inode &&
+					       memory_is_own_copy(pagemap, site->patch, false))
 			       ? state
 			       : SITE_GONE;
 	case SITE_PATCHED:
