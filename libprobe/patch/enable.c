@@ -137,8 +137,7 @@ static struct probe_error *enable_select(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%zu patterns are no pairs: each start needs an end",
 			request->pattern_count);
-	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, request->patterns,
-		request->pattern_count);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	if (!error)
 		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)

@@ -485,7 +485,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)
-		error = recall_probes(&modules, pid, &maps, &registry, NULL, 0);
+		error = recall_probes(&modules, pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules.items[i], pid);
 	registry_deinit(&registry);

@@ -171,7 +171,7 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	if (!error)
 		error = registry_load(pid, &look->maps, &look->registry);
 	if (!error)
-		error = recall_probes(&look->modules, pid, &look->maps, &look->registry, NULL, 0);
+		error = recall_probes(&look->modules, pid, &look->maps, &look->registry);
 	if (!error)
 		error = select_probes(&look->modules, NULL, 0, &look->selection);
 	if (!error)

@@ -563,8 +563,6 @@ static void module_deinit(struct module *module)
 	}
 	if (module->fd >= 0 && !module->file)
 		close(module->fd);
-	if (module->successor >= 0)
-		close(module->successor);
 	file_release(module->file);
 	free(module->reason);
 	free(module->path);
@@ -614,7 +612,8 @@ static struct probe_error *open_successor(
 		module->fd = fd;
 		return NULL;
 	}
-	module->successor = fd;
+	if (fd >= 0)
+		close(fd);
 	module->reason = mapped_failure(mapping, fd >= 0, err);
 	return module->reason ? NULL : probe_error_no_memory();
 }
@@ -673,7 +672,6 @@ static struct module module_of(const struct mapping *mapping)
 		.inode = mapping->inode,
 		.deleted = mapping->deleted,
 		.fd = -1,
-		.successor = -1,
 	};
 }
 

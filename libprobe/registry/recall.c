@@ -6,11 +6,8 @@
  * registry; otherwise the registry's probes replace its notes.
  *
  * The registry has names, and for each probe a key: a hash (FNV-1a) of the address of the module's
- * first note, the provider and the name. Its steps can be undone, so a key and a guessed name yield
- * an address. If the name is wrong, the address is rarely in the module. Guessing finds the names
- * of probes that an older probectl enabled without storing them. The guesses are the names that the
- * user has typed, and those in the file that is at the path now, usually the library's next
- * version.
+ * first note, the provider and the name. Its steps can be undone, so a key and a name yield the
+ * address, which tells the module.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -209,10 +206,6 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-struct candidate {
-	const char *provider, *name; /* strings in the storage of recall.notes */
-};
-
 /* A site, and the key of its probe. */
 struct probed {
 	uint64_t key, pc;
@@ -224,8 +217,6 @@ struct recall {
 	const struct registry_names *names;
 	const struct probed *sites; /* the sites, sorted by key */
 	size_t site_count;
-	struct candidate *candidates;
-	size_t candidate_count;
 	struct sdt_notes notes;
 	char *at; /* the first free byte in the storage of the notes */
 };
@@ -236,66 +227,6 @@ static const char *store(struct recall *recall, const char *text)
 
 	recall->at = stpcpy(recall->at, text) + 1;
 	return copy;
-}
-
-static struct candidate stored(struct recall *recall, const char *provider, const char *name)
-{
-	struct candidate ret = {.provider = store(recall, provider)};
-
-	ret.name = store(recall, name);
-	return ret;
-}
-
-/* Reads the notes of the file that is at the module's path now; *ret is empty if it is not ELF. */
-static void read_successor(const struct module *module, struct sdt_notes *ret)
-{
-	struct object *object = NULL;
-	struct probe_error *error;
-
-	*ret = (struct sdt_notes){0};
-	if (module->successor < 0)
-		return;
-	error = object_open_fd(module->successor, module->path, &object);
-	if (!error)
-		error = sdt_read(object, ret);
-	object_close(object);
-	probe_error_free(error);
-}
-
-static size_t bytes_of(const char *provider, const char *name)
-{
-	return strlen(provider) + strlen(name) + 2;
-}
-
-static bool find_candidates(
-	struct recall *recall, const struct probe_pattern *const *patterns, size_t count)
-{
-	const struct registry_names *names = recall->names;
-	const char *provider, *name;
-	struct sdt_notes now;
-	size_t bytes = 1;
-
-	read_successor(recall->module, &now);
-	for (size_t i = 0; i < names->count; i++)
-		bytes += bytes_of(names->items[i].provider, names->items[i].name);
-	for (size_t i = 0; i < count; i++)
-		if (pattern_names(patterns[i], &provider, &name))
-			bytes += bytes_of(provider, name);
-	for (size_t i = 0; i < now.count; i++)
-		bytes += bytes_of(now.notes[i].provider, now.notes[i].name);
-	recall->candidates = calloc(count + now.count + 1, sizeof(*recall->candidates));
-	recall->notes.storage = recall->at = malloc(bytes);
-	if (recall->candidates && recall->at) {
-		for (size_t i = 0; i < count; i++)
-			if (pattern_names(patterns[i], &provider, &name))
-				recall->candidates[recall->candidate_count++] =
-					stored(recall, provider, name);
-		for (size_t i = 0; i < now.count; i++)
-			recall->candidates[recall->candidate_count++] =
-				stored(recall, now.notes[i].provider, now.notes[i].name);
-	}
-	sdt_notes_deinit(&now);
-	return recall->candidates && recall->at;
 }
 
 /* Returns true if the key and this name yield an address in the module. */
@@ -310,34 +241,16 @@ static bool fits(struct recall *recall, uint64_t key, const char *provider, cons
 	return true;
 }
 
-static bool find_name(struct recall *recall, uint64_t key, struct candidate *ret)
-{
-	const struct reg_name *known = registry_names_find(recall->names, key);
-
-	if (known) {
-		if (!fits(recall, key, known->provider, known->name))
-			return false;
-		*ret = stored(recall, known->provider, known->name);
-		return true;
-	}
-	for (size_t i = 0; i < recall->candidate_count; i++) {
-		*ret = recall->candidates[i];
-		if (fits(recall, key, ret->provider, ret->name))
-			return true;
-	}
-	return false;
-}
-
 static bool add_note(
-	struct recall *recall, const struct candidate *candidate, uint64_t pc, uint64_t semaphore)
+	struct recall *recall, const struct reg_name *name, uint64_t pc, uint64_t semaphore)
 {
 	struct sdt_notes *notes = &recall->notes;
 
 	if (!ARRAY_ROOM(notes->notes, notes->count))
 		return false;
-	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
-		.kind = sdt_kind_of(candidate->provider),
-		.name = candidate->name,
+	notes->notes[notes->count++] = (struct sdt_note){.provider = name->provider,
+		.kind = sdt_kind_of(name->provider),
+		.name = name->name,
 		.args = "",
 		.pc = pc,
 		.semaphore = semaphore};
@@ -347,7 +260,7 @@ static bool add_note(
 /*
  * Adds a note for each site of a probe. If the probe has no site, adds one note with its semaphore.
  */
-static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
+static bool add_notes(struct recall *recall, const struct reg_name *name, uint64_t key)
 {
 	const struct reg_semaphore *semaphores;
 	size_t count, before = recall->notes.count;
@@ -362,10 +275,10 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 		if (recall->sites[i].pc == last)
 			continue;
 		last = recall->sites[i].pc;
-		if (!add_note(recall, candidate, last, semaphore))
+		if (!add_note(recall, name, last, semaphore))
 			return false;
 	}
-	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
+	return recall->notes.count > before || add_note(recall, name, 0, semaphore);
 }
 
 static bool recall_all(struct recall *recall)
@@ -375,14 +288,17 @@ static bool recall_all(struct recall *recall)
 
 	for (size_t i = 0; i < r->probe_count; i++) {
 		uint64_t key = r->probes[i].key;
-		struct candidate candidate;
+		const struct reg_name *known = registry_names_find(recall->names, key);
 		bool is_in_module = false;
 
 		/* A probe has an element for each of its sessions. */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
-		if (find_name(recall, key, &candidate)) {
-			if (!add_notes(recall, &candidate, key))
+		if (known && fits(recall, key, known->provider, known->name)) {
+			struct reg_name name = {.provider = store(recall, known->provider)};
+
+			name.name = store(recall, known->name);
+			if (!add_notes(recall, &name, key))
 				return false;
 			continue;
 		}
@@ -404,18 +320,19 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry,
-	const struct probe_pattern *const *patterns, size_t count)
+static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry)
 {
 	struct registry_names names;
 	struct probe_error *error = registry_names(registry, &names);
 	/* The sites of all probes, sorted by key. */
 	AUTO_FREE struct probed *sites = calloc(registry->stub_count + 1, sizeof(*sites));
-	size_t site_count = 0;
+	size_t site_count = 0, bytes = 1;
 	bool ok = sites != NULL;
 
 	if (error)
 		return error;
+	for (size_t i = 0; i < names.count; i++)
+		bytes += strlen(names.items[i].provider) + strlen(names.items[i].name) + 2;
 	for (size_t i = 0; ok && i < registry->stub_count; i++)
 		if (registry->stubs[i].pc)
 			sites[site_count++] =
@@ -430,8 +347,8 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 			continue;
 		recall.sites = sites;
 		recall.site_count = site_count;
-		ok = find_candidates(&recall, patterns, count) && recall_all(&recall);
-		free(recall.candidates);
+		recall.notes.storage = recall.at = malloc(bytes);
+		ok = recall.at && recall_all(&recall);
 		/* The module owns the notes. */
 		recall.module->notes = recall.notes;
 		recall.module->notes_read = true;
@@ -441,7 +358,7 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 }
 
 struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
-	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count)
+	const struct registry *registry)
 {
 	struct probe_error *error = NULL;
 
@@ -458,5 +375,5 @@ struct probe_error *recall_probes(struct modules *modules, pid_t pid, const stru
 			is_patched(pid, registry, stub))
 			error = modules_add_unread(modules, maps, stub->pc, has_changed);
 	}
-	return error ? error : recall_unread(modules, registry, patterns, count);
+	return error ? error : recall_unread(modules, registry);
 }

@@ -315,7 +315,7 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		clock_init(&s->clock, NULL);
 	take_clock(s);
-	error = recall_probes(modules, s->target->pid, maps, r, NULL, 0);
+	error = recall_probes(modules, s->target->pid, maps, r);
 	if (!error)
 		error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {

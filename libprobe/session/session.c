@@ -678,7 +678,7 @@ static struct probe_error *session_select_asked(
 
 	if (!s->request.pattern_count)
 		return NULL;
-	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, NULL, 0);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	if (!error)
 		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
