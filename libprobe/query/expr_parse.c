@@ -178,8 +178,7 @@ static bool parser_take(struct parser *p, char c)
 	return true;
 }
 
-/* Returns the length of the word at `at`, or 0. */
-static size_t parser_word_length(const char *at)
+size_t expr_word_length(const char *at)
 {
 	size_t length = 0;
 
@@ -190,7 +189,7 @@ static size_t parser_word_length(const char *at)
 
 static bool parser_is_word(const char *at, const char *word)
 {
-	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
+	return expr_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
 /* Skips blanks and then the word, if that whole word comes next. */
@@ -416,7 +415,7 @@ static struct probe_error *no_name(struct parser *p)
 
 	if (parser_is_word(p->at, "not"))
 		return parser_mistake(p, p->at, "there is no 'not': it is !");
-	snprintf(typed, sizeof(typed), "%.*s", (int)parser_word_length(p->at), p->at);
+	snprintf(typed, sizeof(typed), "%.*s", (int)expr_word_length(p->at), p->at);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		nearest_consider(&nearest, typed, names[i]);
 	return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,

@@ -60,23 +60,6 @@ static struct probe_error *is_guard(
 	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
-/* Finds out whether a page was never written. *ret is false if /proc/PID/pagemap is unavailable. */
-static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
-{
-	int pagemap = memory_open_pagemap(pid);
-	bool there = true;
-
-	*ret = false;
-	if (pagemap < 0)
-		return procfs_no_room(errno)
-			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)pid)
-			       : NULL;
-	memory_run(pagemap, page, page_bytes(), &there);
-	close(pagemap);
-	*ret = !there;
-	return NULL;
-}
-
 static struct probe_error *guard_works(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -93,6 +76,8 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	const struct mapping *m, const struct own_extent *extent, bool *ret)
 {
 	struct probe_error *error;
+	bool there = true;
+	int pagemap;
 
 	if (extent->inode != OWN_GUARD && extent->inode != OWN_NEW_GUARD) {
 		*ret = shared_is_named(m) &&
@@ -102,7 +87,16 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	error = is_guard(c->pid, c->mem, maps, extent->start, ret);
 	if (error || *ret || extent->inode == OWN_GUARD || !is_one_page(maps, extent->start))
 		return error;
-	return is_untouched(c->pid, extent->start, ret);
+	/* A page that was never written may be a guard that a controller has just mapped. */
+	pagemap = memory_open_pagemap(c->pid);
+	if (pagemap < 0)
+		return procfs_no_room(errno)
+			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)c->pid)
+			       : NULL;
+	memory_run(pagemap, extent->start, page_bytes(), &there);
+	close(pagemap);
+	*ret = !there;
+	return NULL;
 }
 
 /* Adjacent mappings that belong to an extent and to those that follow it. */
@@ -271,18 +265,29 @@ static struct probe_error *trim_arenas(struct registry *r, const struct maps *ma
 	return NULL;
 }
 
-bool own_has_data(const struct maps *maps, const struct reg_session *session)
+/* Returns true if mappings of one file, which are all what `is` says, cover [at, at + size). */
+static bool has_whole(const struct maps *maps, uint64_t at, uint64_t size, uint64_t inode,
+	bool (*is)(const struct mapping *m))
 {
-	uint64_t at = session->data, end = at + session->data_size;
 	const struct mapping *m = maps_find(maps, at);
+	uint64_t end = at + size;
 
 	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
-		if (!shared_is_data(m) || m->inode != session->inode || !m->readable ||
-			!m->writable)
+		if (!is(m) || m->inode != inode)
 			return false;
 		at = m->end;
 	}
 	return at >= end;
+}
+
+static bool is_usable_data(const struct mapping *m)
+{
+	return shared_is_data(m) && m->readable && m->writable;
+}
+
+bool own_has_data(const struct maps *maps, const struct reg_session *session)
+{
+	return has_whole(maps, session->data, session->data_size, session->inode, is_usable_data);
 }
 
 /*
@@ -392,20 +397,6 @@ struct probe_error *own_check(
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }
 
-/* Returns true if the whole arena is still ours. */
-static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
-{
-	uint64_t at = arena->start, end = at + arena->size;
-	const struct mapping *m = maps_find(maps, at);
-
-	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
-		if (!shared_is_code(m) || m->inode != arena->inode)
-			return false;
-		at = m->end;
-	}
-	return at >= end;
-}
-
 static struct probe_error *has_all(
 	pid_t pid, int mem, const struct maps *maps, const struct registry *r, bool *ret)
 {
@@ -416,7 +407,8 @@ static struct probe_error *has_all(
 	if (guard)
 		error = guard_works(pid, mem, maps, guard, &all);
 	for (size_t i = 0; i < r->arena_count && all; i++)
-		all = has_arena(maps, &r->arenas[i]);
+		all = has_whole(maps, r->arenas[i].start, r->arenas[i].size, r->arenas[i].inode,
+			shared_is_code);
 	for (size_t i = 0; i < r->session_count && all; i++)
 		all = r->sessions[i].flags & REG_SESSION_RETIRED ||
 		      own_has_data(maps, &r->sessions[i]);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -182,29 +183,6 @@ struct losses {
 	bool any;
 };
 
-static bool losses_init(struct losses *l, const struct registry *r)
-{
-	*l = (struct losses){
-		.sites = calloc(r->site_count + 1, sizeof(bool)),
-		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
-		.probes = calloc(r->probe_count + 1, sizeof(bool)),
-		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
-		.kept = calloc(r->probe_count + 1, sizeof(bool)),
-		.foreign = calloc(r->probe_count + 1, sizeof(bool)),
-	};
-	return l->sites && l->stubs && l->probes && l->semaphores && l->kept && l->foreign;
-}
-
-static void losses_deinit(struct losses *l)
-{
-	free(l->sites);
-	free(l->stubs);
-	free(l->probes);
-	free(l->semaphores);
-	free(l->kept);
-	free(l->foreign);
-}
-
 static void note_site(
 	struct losses *l, const struct registry *r, size_t i, bool lost, bool original)
 {
@@ -348,14 +326,23 @@ void site_forget_closed(struct change *change)
 	struct registry *r = &change->registry;
 	bool inherited = false;
 	struct edits edits = {0};
-	struct losses losses = {0};
+	struct losses losses;
+	AUTO_FREE bool *flags =
+		calloc(r->site_count + r->stub_count + r->semaphore_count + 3 * r->probe_count + 1,
+			sizeof(*flags));
 	enum site_state *states = try_states(change, &edits);
 	int pagemap = -1;
 
 	/* If it is unknown whether the process was forked with this registry, sites are kept. */
 	if (r->guard)
 		probe_error_free(registry_is_inherited(r, change->pid, &inherited));
-	if (states && losses_init(&losses, r)) {
+	if (flags && states) {
+		losses = (struct losses){.sites = flags,
+			.stubs = flags + r->site_count,
+			.semaphores = flags + r->site_count + r->stub_count};
+		losses.probes = losses.semaphores + r->semaphore_count;
+		losses.kept = losses.probes + r->probe_count;
+		losses.foreign = losses.kept + r->probe_count;
 		for (size_t i = 0; i < r->site_count; i++) {
 			bool original = states[i] == SITE_ORIGINAL, lost;
 
@@ -372,7 +359,6 @@ void site_forget_closed(struct change *change)
 	}
 	if (pagemap >= 0)
 		close(pagemap);
-	losses_deinit(&losses);
 	edits_deinit(&edits);
 	free(states);
 }
