@@ -621,6 +621,24 @@ static void trace_loop(struct trace *trace)
 	progress_end(&timers.progress);
 }
 
+/* If hits have waited for ring space, prints how many hits have waited, and how long. */
+static void report_waits(const struct trace *trace)
+{
+	struct trace_waits sum = trace->waits;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		trace_add_waits(&sum, all[i]->session);
+	if (!sum.hits)
+		return;
+	if (trace->settings.json)
+		probe_sink_waited(trace->sink, sum.hits, sum.ns);
+	if (!trace->settings.quiet)
+		fprintf(stderr, "probectl: %" PRIu64 " hit%s waited for room, %.3f s in all\n",
+			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
+}
+
 void trace_run(struct trace *trace)
 {
 	struct probe_traced *const *all;
@@ -638,7 +656,7 @@ void trace_run(struct trace *trace)
 	for (size_t i = 0; i < count; i++)
 		trace_report_damage(all[i]);
 	trace_tables(trace, false);
-	trace_report_waits(trace);
+	report_waits(trace);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)
 		output_finish(trace);

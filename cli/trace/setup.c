@@ -400,19 +400,6 @@ static void report_grown(struct trace *trace, const struct probe_traced *traced)
 			report_warning("%s", report->notes[its->told.notes]);
 }
 
-static void report_site(
-	struct trace *trace, const struct probe_traced *traced, const struct probe_site_news *site)
-{
-	pid_t pid = probe_target_pid(traced->target);
-
-	/* Report for the first tracer only, because all tracers have the same sites. */
-	if (traced->tracer)
-		return;
-	trace->failed = true;
-	print_site_news(site, pid);
-	probe_sink_site(trace->sink, pid, site);
-}
-
 static void judge_refusals(struct trace *trace)
 {
 	struct probe_coverage sum = {0};
@@ -447,11 +434,16 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 		trace->noted |= report->sites && report->note_count;
 		return;
 	}
-	if (news->error || traced->is_on)
-		report_notes(report);
-	if ((news->error || traced->is_on) && (!traced->tracer || tracer_is_part(tracer)))
+	/* The tracer wants no hits of the process. */
+	if (!news->error && !traced->is_on) {
+		end_start(trace, traced, NULL);
+		return;
+	}
+	report_notes(report);
+	/* The sites of the other tracers are the same. */
+	if (!traced->tracer || tracer_is_part(tracer))
 		report_refusals(report, pid, refusals_shown(news->error, trace->verbose));
-	if (!news->error && traced->is_on && (!traced->tracer || tracer_is_part(tracer))) {
+	if (!news->error && (!traced->tracer || tracer_is_part(tracer))) {
 		started = &trace->starting->started;
 		if (!tracer->probes) {
 			tracer->probes = report->probes;
@@ -463,7 +455,7 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 		started->sites += report->sites;
 	}
 	/* The process may have ended by the time its hits are read. */
-	if (!news->error && traced->is_on && !traced->tracer)
+	if (!news->error && !traced->tracer)
 		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 	end_start(trace, traced, news->error);
 }
@@ -641,7 +633,12 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		report_grown(trace, traced);
 		break;
 	case PROBE_TRACE_SITE:
-		report_site(trace, traced, news->site);
+		/* All tracers have the same sites, so only the first reports one. */
+		if (traced->tracer)
+			break;
+		trace->failed = true;
+		print_site_news(news->site, probe_target_pid(traced->target));
+		probe_sink_site(trace->sink, probe_target_pid(traced->target), news->site);
 		break;
 	case PROBE_TRACE_LOST:
 		if (!trace->tracers[traced->tracer].folded)

@@ -166,8 +166,6 @@ const char *trace_longer_wait(const struct trace *trace);
 
 /* Adds the waiting times of a session. */
 void trace_add_waits(struct trace_waits *sum, const struct probe_session *session);
-/* If hits have waited for ring space, prints how many hits have waited, and how long. */
-void trace_report_waits(const struct trace *trace);
 
 /* ---- Metrics and spans for other programs (loop.c) ----------------------- */
 
