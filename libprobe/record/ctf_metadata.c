@@ -13,15 +13,6 @@
 
 /* ==== Metadata ================================================================================ */
 
-static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
-{
-	for (size_t i = 0; i < CTF_UUID_BYTES; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			buffer_char(out, '-');
-		buffer_hex_bytes(out, &uuid[i], 1);
-	}
-}
-
 static void quoted(struct buffer *out, const char *text)
 {
 	buffer_char(out, '"');
@@ -32,33 +23,18 @@ static void quoted(struct buffer *out, const char *text)
 static void environment(struct buffer *out)
 {
 	struct utsname host;
+	const char *const values[][2] = {{"hostname", host.nodename}, {"sysname", host.sysname},
+		{"release", host.release}, {"machine", host.machine}};
 
 	buffer_string(out, "env {\n\ttracer_name = \"probectl\";\n\ttracer_version = ");
 	quoted(out, PROBE_VERSION);
-	if (uname(&host) == 0) {
-		buffer_string(out, ";\n\thostname = ");
-		quoted(out, host.nodename);
-		buffer_string(out, ";\n\tsysname = ");
-		quoted(out, host.sysname);
-		buffer_string(out, ";\n\trelease = ");
-		quoted(out, host.release);
-		buffer_string(out, ";\n\tmachine = ");
-		quoted(out, host.machine);
+	for (size_t i = 0; uname(&host) == 0 && i < 4; i++) {
+		buffer_string(out, ";\n\t");
+		buffer_string(out, values[i][0]);
+		buffer_string(out, " = ");
+		quoted(out, values[i][1]);
 	}
 	buffer_string(out, ";\n};\n\n");
-}
-
-static void integer_type(
-	struct buffer *out, const char *size, const char *is_signed, const char *name)
-{
-	buffer_string(out, "typealias integer { size = ");
-	buffer_string(out, size);
-	buffer_string(out, "; align = 8; signed = ");
-	buffer_string(out, is_signed);
-	buffer_string(out, "; } := ");
-	buffer_string(out, name);
-	buffer_string(out, size);
-	buffer_string(out, "_t;\n");
 }
 
 /* The field names of LTTng's context callstack_user, which readers know. */
@@ -115,9 +91,13 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	static const char *const sizes[] = {"8", "16", "32", "64"};
 
 	buffer_string(out, "/* CTF 1.8 */\n\n");
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		integer_type(out, sizes[i], "false", "uint");
-		integer_type(out, sizes[i], "true", "int");
+	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		buffer_string(out, "typealias integer { size = ");
+		buffer_string(out, sizes[i / 2]);
+		buffer_string(out, i % 2 ? "; align = 8; signed = true; } := int"
+					 : "; align = 8; signed = false; } := uint");
+		buffer_string(out, sizes[i / 2]);
+		buffer_string(out, "_t;\n");
 	}
 	buffer_string(out,
 		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
@@ -132,7 +112,11 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 		"typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := "
 		"float64_t;\n"
 		"\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"");
-	uuid_text(out, uuid);
+	for (size_t i = 0; i < CTF_UUID_BYTES; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			buffer_char(out, '-');
+		buffer_hex_bytes(out, &uuid[i], 1);
+	}
 	buffer_string(out, "\";\n"
 			   "\tbyte_order = le;\n"
 			   "\tpacket.header := struct {\n"
@@ -196,64 +180,34 @@ static void member(struct buffer *out, const char *type, const char *arg, const 
 	buffer_string(out, ";\n");
 }
 
-static void number_member(struct buffer *out, const char *kind, const char *arg, uint8_t code)
-{
-	char type[32];
-
-	snprintf(type, sizeof(type), "%s%u_t", kind, 8U * (code >> CTF_SIZE_SHIFT));
-	member(out, type, arg, "");
-}
-
 static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 {
-	char length[40];
+	static const char *const kinds[] = {[CTF_SIGNED] = "int",
+		[CTF_UNSIGNED] = "uint",
+		[CTF_FLOAT] = "float",
+		[CTF_TEXT] = "uint",
+		[CTF_KNOWN] = "uint"};
+	unsigned int kind = code & 7;
+	char text[40];
 
-	switch (code & 7) {
-	case CTF_UNREADABLE:
+	if (kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[kind]) {
+		snprintf(text, sizeof(text), "%s%u_t", kinds[kind], 8U * (code >> CTF_SIZE_SHIFT));
+		member(out, text, arg, "");
+	}
+	if (kind == CTF_UNREADABLE)
 		member(out, "enum : uint8_t { unreadable = 0 }", arg, "");
-		break;
-	case CTF_SIGNED:
-		number_member(out, "int", arg, code);
-		break;
-	case CTF_UNSIGNED:
-		number_member(out, "uint", arg, code);
-		break;
-	case CTF_FLOAT:
-		number_member(out, "float", arg, code);
-		break;
-	case CTF_TEXT:
-	case CTF_KNOWN:
-		number_member(out, "uint", arg, code);
+	if (kind == CTF_TEXT || kind == CTF_KNOWN || kind == CTF_STRING)
 		member(out, "string { encoding = UTF8; }", arg,
-			(code & 7) == CTF_TEXT ? "_text" : "_string");
-		break;
-	case CTF_STRING:
-		member(out, "string { encoding = UTF8; }", arg, "");
-		break;
-	case CTF_BYTES:
+			kind == CTF_TEXT    ? "_text"
+			: kind == CTF_KNOWN ? "_string"
+					    : "");
+	if (kind == CTF_BYTES) {
 		member(out, "uint32_t", arg, "_length");
-		snprintf(length, sizeof(length), "[%s_length]", arg);
-		member(out, "byte_t", arg, length);
-		break;
+		snprintf(text, sizeof(text), "[%s_length]", arg);
+		member(out, "byte_t", arg, text);
 	}
 	if (code & CTF_TRUNCATED)
 		member(out, "uint8_t", arg, "_truncated");
-}
-
-/*
- * Writes the name of an argument: argN, or argN_INDEX the second time, if it was recorded both as a
- * number and as a string.
- */
-static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
-{
-	bool again = false;
-
-	for (size_t i = 0; i < index; i++)
-		again |= class->numbers[i] == class->numbers[index];
-	if (again)
-		snprintf(ret, NAME_BYTES, "arg%u_%zu", class->numbers[index], index);
-	else
-		snprintf(ret, NAME_BYTES, "arg%u", class->numbers[index]);
 }
 
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id)
@@ -269,8 +223,15 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 	buffer_string(out, ";\n\tfields := struct {\n");
 	for (size_t i = 0; i < class->arg_count; i++) {
 		char name[NAME_BYTES];
+		size_t first = 0;
 
-		name_arg(class, i, name);
+		while (class->numbers[first] != class->numbers[i])
+			first++;
+		/* An argument may be recorded both as a number and as a string. */
+		if (first < i)
+			snprintf(name, NAME_BYTES, "arg%u_%zu", class->numbers[i], i);
+		else
+			snprintf(name, NAME_BYTES, "arg%u", class->numbers[i]);
 		describe_arg(out, name, class->codes[i]);
 	}
 	buffer_string(out, "\t};\n};\n\n");

@@ -16,28 +16,8 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/record/record.h"
-
-/* ==== Threads ================================================================================= */
-
-/* The threads of a stream, found by the word in events. */
-
-/* Returns false if out of memory. */
-static bool own_threads_name(
-	struct map *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
-{
-	char *copy = comm ? strdup(comm) : NULL;
-	struct own_thread *thread =
-		copy || !comm ? map_add(threads, sizeof(*thread), MAP_KEY(MAP_OBJECT(word))) : NULL;
-
-	if (!thread) {
-		free(copy);
-		return false;
-	}
-	free(thread->comm);
-	*thread = (struct own_thread){.pid = pid, .tid = tid, .comm = copy};
-	return true;
-}
 
 /* ==== Call stacks ============================================================================= */
 
@@ -107,18 +87,6 @@ static bool reader_stacks_name(
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-static const struct probe_frame *frame_of(
-	struct reader_stacks *stacks, const void *stream, uint64_t ip, size_t index)
-{
-	const struct known_frame *known =
-		map_find(&stacks->known, MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(ip)));
-
-	if (known)
-		return &known->frame;
-	stacks->unnamed[index] = (struct probe_frame){.ip = ip, .offset = ip};
-	return &stacks->unnamed[index];
-}
-
 /*
  * Returns the stack of an event: the first PROBE_FRAMES_MAX of `count` addresses of 8 bytes. `how`
  * says how it ends, if valid (enum probe_stack_end). Valid until the next call.
@@ -129,10 +97,14 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 	size_t i = 0;
 
 	for (; i < count && i < PROBE_FRAMES_MAX; i++) {
+		const struct known_frame *known;
 		uint64_t ip;
 
 		memcpy(&ip, addresses + i * sizeof(ip), sizeof(ip));
-		stacks->frames[i] = frame_of(stacks, stream, ip, i);
+		known = map_find(&stacks->known, MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(ip)));
+		if (!known)
+			stacks->unnamed[i] = (struct probe_frame){.ip = ip, .offset = ip};
+		stacks->frames[i] = known ? &known->frame : &stacks->unnamed[i];
 	}
 	stacks->stack = (struct probe_stack){.frames = stacks->frames,
 		.count = i,
@@ -231,73 +203,59 @@ static struct probe_error *explain(const char *record, const char *version, stru
 
 enum { METADATA_BYTES_MAX = 1 << 26 };
 
-static struct probe_error *read_all(int fd, char **text_ret, size_t *length_ret)
-{
-	struct stat status;
-	size_t room;
-	ssize_t n;
-
-	if (fstat(fd, &status) != 0)
-		return probe_error_system(errno, "cannot be read");
-	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
-		return probe_error_new(
-			PROBE_ERROR_FORMAT, "is no file of at most %d bytes", METADATA_BYTES_MAX);
-	room = (size_t)status.st_size;
-	*length_ret = 0;
-	*text_ret = malloc(room + 1);
-	if (!*text_ret)
-		return probe_error_no_memory();
-	do {
-		n = read(fd, *text_ret + *length_ret, room - *length_ret);
-		*length_ret += n > 0 ? (size_t)n : 0;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return n < 0 ? probe_error_system(errno, "cannot be read") : NULL;
-}
-
 static struct probe_error *read_metadata(const char *record, char **text_ret, size_t *length_ret)
 {
-	struct probe_error *error;
-	char *path;
-	int fd;
+	AUTO_FREE char *path = NULL, *text = NULL;
+	AUTO_FD int fd = -1;
+	struct stat status;
+	size_t length = 0;
+	ssize_t n;
 
-	*text_ret = NULL;
-	if (asprintf(&path, "%s/metadata", record) < 0)
+	if (asprintf(&path, "%s/metadata", record) < 0) {
+		path = NULL;
 		return probe_error_no_memory();
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	error = fd < 0 ? probe_error_system(errno, "cannot be opened")
-		       : read_all(fd, text_ret, length_ret);
-	error = probe_error_prefix(error, "%s", path);
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	if (error) {
-		free(*text_ret);
-		*text_ret = NULL;
 	}
-	return error;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return probe_error_system(errno, "%s: cannot be opened", path);
+	if (fstat(fd, &status) != 0)
+		return probe_error_system(errno, "%s: cannot be read", path);
+	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "%s: is no file of at most %d bytes",
+			path, METADATA_BYTES_MAX);
+	text = malloc((size_t)status.st_size + 1);
+	if (!text)
+		return probe_error_no_memory();
+	do {
+		n = read(fd, text + length, (size_t)status.st_size - length);
+		length += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n < 0)
+		return probe_error_system(errno, "%s: cannot be read", path);
+	*text_ret = text;
+	*length_ret = length;
+	text = NULL;
+	return NULL;
 }
 
 static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 {
 	struct probe_error *error;
 	struct tsdl tsdl;
+	AUTO_FREE char *text = NULL;
 	size_t length = 0;
-	char *text;
 
 	error = read_metadata(record, &text, &length);
 	if (!error)
 		error = check_maker(record, text, length);
-	if (error) {
-		free(text);
+	if (error)
 		return error;
-	}
 	error = tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)
 		error = explain(record, tsdl.tracer_version, error);
 	tsdl_free(&tsdl);
-	free(text);
 	return error;
 }
 
@@ -538,32 +496,16 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* Returns NULL for an unknown name. */
-static const char *text_of(const struct probe_value *value)
-{
-	return ctf_known(value->bytes);
-}
-
-/* Takes the values pid, tid, comm (OWN_THREAD). */
-static bool name_thread(struct own_stream *stream, const struct step_result *result)
-{
-	const struct probe_value *values = result->values;
-
-	stream->last_thread = NULL;
-	return own_threads_name(&stream->threads, word_of(result), (pid_t)values[0].i,
-		(pid_t)values[1].i, text_of(&values[2]));
-}
-
 /* Takes the values ip, module, symbol, offset, function, file, line (OWN_FRAME). */
 static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
 {
 	const struct probe_value *values = reader->result.values;
 	const struct probe_frame frame = {.ip = values[0].u,
-		.module = text_of(&values[1]),
-		.symbol = text_of(&values[2]),
+		.module = ctf_known(values[1].bytes),
+		.symbol = ctf_known(values[2].bytes),
 		.offset = values[3].u,
 		.function = values[4].u,
-		.file = text_of(&values[5]),
+		.file = ctf_known(values[5].bytes),
 		.line = (int)values[6].u};
 
 	return reader_stacks_name(&reader->stacks, stream, &frame);
@@ -629,25 +571,35 @@ static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 	return true;
 }
 
+/* Takes a frame (OWN_FRAME), or a thread's values pid, tid, comm (OWN_THREAD). */
 static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
 {
+	const struct probe_value *values = reader->result.values;
+	const uint32_t word = word_of(&reader->result);
+	struct own_thread *thread;
+	const char *comm;
 	bool named = true;
+	char *copy;
 
 	if (stream->event->meaning == OWN_FRAME) {
 		named = name_frame(reader, stream);
 	} else if (stream->event->meaning == OWN_THREAD) {
 		forget_texts(reader);
-		named = name_thread(stream, &reader->result);
+		stream->last_thread = NULL;
+		comm = ctf_known(values[2].bytes);
+		copy = comm ? strdup(comm) : NULL;
+		thread = copy || !comm ? map_add(&stream->threads, sizeof(*thread),
+						 MAP_KEY(MAP_OBJECT(word)))
+				       : NULL;
+		named = thread != NULL;
+		if (thread) {
+			free(thread->comm);
+			*thread = (struct own_thread){(pid_t)values[0].i, (pid_t)values[1].i, copy};
+		} else {
+			free(copy);
+		}
 	}
 	return named ? NULL : probe_error_no_memory();
-}
-
-static RARE void take_lost(const struct own_stream *stream, struct probe_event *ret)
-{
-	*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
-		.time_ns = stream->time_ns,
-		.lost = stream->lost,
-		.cpu = -1};
 }
 
 /* Takes the top stream's item. *is_event_ret is true if *ret is an event for the caller. */
@@ -660,7 +612,10 @@ static struct probe_error *take(
 
 	reader->taken = true;
 	if (stream->item == OWN_ITEM_LOST) {
-		take_lost(stream, ret);
+		*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
+			.time_ns = stream->time_ns,
+			.lost = stream->lost,
+			.cpu = -1};
 		*is_event_ret = true;
 		return NULL;
 	}
@@ -689,13 +644,6 @@ static RARE struct probe_error *tell_damage(struct own_reader *reader)
 	return error;
 }
 
-/* Closes everything: nothing is read after an error. */
-static RARE void give_up(struct own_reader *reader)
-{
-	reader->opened = reader->folder->count;
-	close_part(reader);
-}
-
 /* Finds the next event off the fast path. */
 static RARE struct probe_error *next_item(
 	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
@@ -714,8 +662,10 @@ static RARE struct probe_error *next_item(
 			return tell_damage(reader);
 		}
 	}
-	if (error)
-		give_up(reader);
+	if (error) { /* nothing is read after an error */
+		reader->opened = reader->folder->count;
+		close_part(reader);
+	}
 	return error;
 }
 

@@ -44,22 +44,6 @@ static int64_t signed_bits(const uint8_t *run, const struct step *step)
 	return (int64_t)(word << step->left) >> step->right;
 }
 
-static double single(const uint8_t *run, const struct step *step)
-{
-	float number;
-
-	memcpy(&number, run + step->offset, sizeof(number));
-	return (double)number;
-}
-
-static double double_of(const uint8_t *run, const struct step *step)
-{
-	double number;
-
-	memcpy(&number, run + step->offset, sizeof(number));
-	return number;
-}
-
 /* ---- Fields of variable length ------------------------------------------------------------ */
 
 /* A null value has no bytes. */
@@ -111,14 +95,6 @@ static void set_guess(
 	set_bytes(value, at, used);
 }
 
-/* Returns the end of a string with its NUL, or NULL if it has no NUL. */
-static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
-{
-	const uint8_t *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
-
-	return nul ? nul + 1 : NULL;
-}
-
 static struct probe_value *value_of(const struct step *step, const struct step_result *result)
 {
 	return &result->values[step->to];
@@ -130,15 +106,17 @@ static __attribute__((noinline)) const uint8_t *decode_variable(
 {
 	uint64_t room = (uint64_t)(end - at);
 	uint64_t length = step->from == STEP_NO_NUMBER ? step->offset : result->numbers[step->from];
-	const uint8_t *after;
+	const uint8_t *nul;
 
 	if (step->op == STEP_STRING || step->op == STEP_COMM) {
-		after = after_string(at, end);
-		if (after && step->op == STEP_COMM)
+		nul = at < end ? memchr(at, '\0', room) : NULL;
+		if (!nul)
+			return NULL;
+		if (step->op == STEP_COMM)
 			result->comm = (const char *)at;
-		else if (after)
-			set_bytes(value_of(step, result), at, (uint64_t)(after - 1 - at));
-		return after ? own_decode(step + 1, after, end, result) : NULL;
+		else
+			set_bytes(value_of(step, result), at, (uint64_t)(nul - at));
+		return own_decode(step + 1, nul + 1, end, result);
 	}
 	if (length > room / step->kind)
 		return NULL;
@@ -163,12 +141,6 @@ static __attribute__((noinline)) const uint8_t *decode_variable(
 	return own_decode(step + 1, at + length * step->kind, end, result);
 }
 
-static void make_null(struct probe_value *value)
-{
-	value->kind = PROBE_VALUE_NULL;
-	value->u = 0;
-}
-
 /* ---- All steps ------------------------------------------------------------------------------ */
 
 const uint8_t *own_decode(
@@ -176,6 +148,7 @@ const uint8_t *own_decode(
 {
 	struct probe_value *values = result->values;
 	const uint8_t *run = at;
+	float single;
 
 	for (const struct step *step = steps;; step++) {
 		switch ((enum step_op)step->op) {
@@ -202,22 +175,22 @@ const uint8_t *own_decode(
 			values[step->to].i = signed_bits(run, step);
 			break;
 		case STEP_SINGLE:
-			values[step->to].f = single(run, step);
+			memcpy(&single, run + step->offset, sizeof(single));
+			values[step->to].f = (double)single;
 			break;
 		case STEP_DOUBLE:
-			values[step->to].f = double_of(run, step);
+			memcpy(&values[step->to].f, run + step->offset, sizeof(double));
 			break;
 		case STEP_KIND:
 			values[step->to].kind = step->kind;
 			values[step->to].truncated = false;
 			break;
 		case STEP_READABLE:
-			if (!bits(run, step))
-				make_null(&values[step->to]);
-			break;
 		case STEP_UNREADABLE:
-			if (bits(run, step))
-				make_null(&values[step->to]);
+			if ((bits(run, step) != 0) == (step->op == STEP_READABLE))
+				break;
+			values[step->to].kind = PROBE_VALUE_NULL;
+			values[step->to].u = 0;
 			break;
 		case STEP_TRUNCATED:
 			values[step->to].truncated = bits(run, step) != 0;
@@ -254,22 +227,20 @@ bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, c
 	return stream->path != NULL;
 }
 
-static void own_threads_deinit(struct map *threads)
+/* Frees the block and the threads. */
+static void free_block(struct own_stream *stream)
 {
+	const struct map *threads = &stream->threads;
+
+	free(stream->block);
+	stream->block = NULL;
 	for (size_t i = 0; i < threads->room; i++) {
 		const struct own_thread *thread = map_at(threads, i);
 
 		if (thread)
 			free(thread->comm);
 	}
-	map_clear(threads);
-}
-
-static void free_block(struct own_stream *stream)
-{
-	free(stream->block);
-	stream->block = NULL;
-	own_threads_deinit(&stream->threads);
+	map_clear(&stream->threads);
 	stream->last_thread = NULL;
 }
 
@@ -404,13 +375,6 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 	spoil(stream, why, place_of(stream, stream->at), stream->content_end);
 }
 
-/* Gives up the rest of the stream, because the next packet cannot be found. */
-static void spoil_stream(struct own_stream *stream, const char *why)
-{
-	spoil(stream, why, stream->packet_end, stream->size);
-	stream->packet_end = stream->size;
-}
-
 /* ---- Packets --------------------------------------------------------------------------------- */
 
 static const char *check_header(struct own_stream *stream, const struct step_result *result)
@@ -480,7 +444,9 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 			 : "the last packet is cut off";
 	}
 	if (why) {
-		spoil_stream(stream, why);
+		/* The next packet cannot be found. */
+		spoil(stream, why, stream->packet_end, stream->size);
+		stream->packet_end = stream->size;
 		return NULL;
 	}
 	stream->at = at;
@@ -497,14 +463,6 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static uint64_t bits_at(const uint8_t *at, const struct step *step)
-{
-	uint64_t word;
-
-	memcpy(&word, at + step->offset, sizeof(word));
-	return word << step->left >> step->right;
-}
-
 /* Finds a class by id. Ids usually count from 0. */
 static const struct own_class *class_of(const struct own_stream_class *stream, uint64_t id)
 {
@@ -517,13 +475,13 @@ static const struct own_class *class_of(const struct own_stream_class *stream, u
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
-	const struct own_class *event = class_of(class, bits_at(at, &class->id_at));
+	const struct own_class *event = class_of(class, bits(at, &class->id_at));
 
 	if (!event)
 		return false;
 	stream->event = event;
 	stream->item = OWN_ITEM_EVENT;
-	stream->time_ns = own_time_ns(&class->clock, bits_at(at, &class->time_at));
+	stream->time_ns = own_time_ns(&class->clock, bits(at, &class->time_at));
 	stream->at = at + class->header_bytes;
 	return true;
 }
