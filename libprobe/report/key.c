@@ -128,15 +128,6 @@ static bool find_in_all(
 	return any;
 }
 
-/* The note's number of arguments; SIZE_MAX for a list. */
-static size_t count_args(const struct probe_event *event)
-{
-	for (size_t i = 0; i < event->arg_count; i++)
-		if (event->args[i].number && event->args[i].number != i + 1)
-			return SIZE_MAX;
-	return event->arg_count;
-}
-
 /* Keeps the error that the probe lacks the argument. Keeps nothing if out of memory. */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
@@ -182,12 +173,16 @@ static struct known learn(struct key_name *name, const struct probe_event *event
 /* Gets the argument that the name means for a hit. Returns false if the hit has none. */
 static bool name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
-	const size_t arg_count = count_args(event);
+	size_t arg_count = event->arg_count; /* the note's number; SIZE_MAX for a list */
 	const struct map_part key[] = {
 		MAP_OBJECT(arg_count), map_text(event->provider), map_text(event->name)};
-	const struct known *known = map_find(&name->known, key, 3);
+	const struct known *known;
 	struct known fresh, *added;
 
+	for (size_t i = 0; i < event->arg_count; i++)
+		if (event->args[i].number && event->args[i].number != i + 1)
+			arg_count = SIZE_MAX;
+	known = map_find(&name->known, key, 3);
 	if (!known) {
 		fresh = learn(name, event, arg_count);
 		known = &fresh;
@@ -435,23 +430,21 @@ struct probe_error *key_not_found(const struct key *key)
 	return error;
 }
 
-static bool normalize(struct probe_value *value, struct buffer *room)
-{
-	char *text = buffer_reserve(room, value->length + 1);
-
-	if (!text)
-		return false;
-	value->length = norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
-	value->bytes = text;
-	return true;
-}
-
 bool key_complete(const struct key *key, const struct probe_event *event, struct probe_value *value,
 	struct buffer *room)
 {
+	char *text;
+
 	room->length = 0;
-	if (key_is_norm(key))
-		return normalize(value, room);
+	if (key_is_norm(key)) {
+		text = buffer_reserve(room, value->length + 1);
+		if (!text)
+			return false;
+		value->length =
+			norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
+		value->bytes = text;
+		return true;
+	}
 	if (key->kind != KEY_PROBE)
 		return true;
 	buffer_string(room, event->provider);
