@@ -289,27 +289,9 @@ static uint64_t rejected(const struct http_client *client, const struct http_mes
 	return strtoull(found, NULL, 10);
 }
 
-static bool may_try_again(CURLcode code, long status)
-{
-	return code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
-	       status == UNAVAILABLE || status == GATEWAY_TIMEOUT;
-}
-
-static void pause_sending(struct http_client *client)
-{
-	curl_off_t after = 0;
-
-	client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
-	if (client->pause_ns > PAUSE_MAX_NS)
-		client->pause_ns = PAUSE_MAX_NS;
-	client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
-	client->next_ns = clock_monotonic_ns() + client->pause_ns;
-	if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
-		client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
-}
-
 static void finish(struct http_client *client, CURLcode code)
 {
+	curl_off_t after = 0;
 	long status = 0;
 
 	client->curl.getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -319,8 +301,15 @@ static void finish(struct http_client *client, CURLcode code)
 		snprintf(client->why, sizeof(client->why), "%s", client->curl.strerror(code));
 	else if (status < 200 || status >= 300)
 		snprintf(client->why, sizeof(client->why), "it answers with status %ld", status);
-	if (may_try_again(code, status)) {
-		pause_sending(client);
+	if (code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
+		status == UNAVAILABLE || status == GATEWAY_TIMEOUT) {
+		client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
+		if (client->pause_ns > PAUSE_MAX_NS)
+			client->pause_ns = PAUSE_MAX_NS;
+		client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
+		client->next_ns = clock_monotonic_ns() + client->pause_ns;
+		if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
+			client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
 		return;
 	}
 	client->pause_ns = 0;
@@ -461,19 +450,6 @@ static bool add_header(struct http_client *client, const char *header)
 	return grown != NULL;
 }
 
-static struct probe_error *add_headers(struct http_client *client, const char *headers)
-{
-	struct probe_error *error = NULL;
-	char *header;
-
-	while (!error && http_next_header(&headers, &header, &error)) {
-		if (!add_header(client, header))
-			error = probe_error_no_memory();
-		free(header);
-	}
-	return error;
-}
-
 static bool configure(struct http_client *client)
 {
 	const struct libcurl *curl = &client->curl;
@@ -502,6 +478,7 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 {
 	struct http_client *client = calloc(1, sizeof(*client));
 	struct probe_error *error;
+	char *header;
 
 	if (!client)
 		return probe_error_no_memory();
@@ -517,8 +494,11 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 			error = probe_error_system(errno, "cannot send OTLP");
 		else if (!client->url)
 			error = probe_error_no_memory();
-		else
-			error = add_headers(client, headers);
+		while (!error && http_next_header(&headers, &header, &error)) {
+			if (!add_header(client, header))
+				error = probe_error_no_memory();
+			free(header);
+		}
 		if (!error && !configure(client))
 			error = probe_error_no_memory();
 	}

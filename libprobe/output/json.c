@@ -436,19 +436,24 @@ static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 		json_close(out, ']');
 }
 
-void json_hit(struct buffer *out, const struct probe_hit *hit,
+/* Writes a hit, without "pc" if that is 0. */
+static void json_hit(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
+	struct buffer *out = &context->out;
+
 	json_open_hit(out, hit, probe, comm, false);
 	if (hit->stack)
 		json_stack_fields(out, "stack", hit->stack);
 	json_end_line(out);
 }
 
-void json_span(struct buffer *out, const struct probe_hit *hit,
+static void json_span(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm)
 {
+	struct buffer *out = &context->out;
+
 	json_open_hit(out, hit, end, comm, false);
 	json_unsigned(out, "duration", hit->duration_ns);
 	json_begin(out, "begin");
@@ -459,8 +464,12 @@ void json_span(struct buffer *out, const struct probe_hit *hit,
 	json_end_line(out);
 }
 
-void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
+/* Writes lost hits; provider and name may be NULL. */
+static void json_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
 {
+	struct buffer *out = &context->out;
+
 	json_open(out, NULL, '{');
 	json_unsigned(out, "lost", lost);
 	if (probe->provider)
@@ -468,25 +477,6 @@ void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint
 	if (probe->name)
 		json_text(out, "name", probe->name);
 	json_end_line(out);
-}
-
-static void format_hit(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
-{
-	json_hit(&context->out, hit, probe, comm);
-}
-
-static void format_span(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *begin, const struct probe_session_probe *end,
-	const char *comm)
-{
-	json_span(&context->out, hit, begin, end, comm);
-}
-
-static void format_lost(
-	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
-{
-	json_lost(&context->out, probe, lost);
 }
 
 static void json_waited(struct format_context *context, uint64_t hits, uint64_t ns)
@@ -523,9 +513,9 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 }
 
 const struct format format_json = {
-	.hit = format_hit,
-	.span = format_span,
-	.lost = format_lost,
+	.hit = json_hit,
+	.span = json_span,
+	.lost = json_lost,
 	.waited = json_waited,
 	.site = json_site,
 	.table = json_table,

@@ -758,36 +758,26 @@ static struct probe_error *compile_header(
 	return b.error;
 }
 
-static struct probe_error *compile_packet(
-	const struct tsdl_stream *stream, struct own_stream_class *ret)
-{
-	static const enum own_number wanted[] = {
-		OWN_BEGIN, OWN_END, OWN_CONTENT, OWN_PACKET, OWN_SEQUENCE, OWN_DISCARDED, OWN_CPU};
-	struct step_builder b = {0};
-
-	if (own_context_steps(&b, OWN_PACKET_CONTEXT, stream->packet_context, &ret->has) &&
-		!has_all(ret->has, wanted, sizeof(wanted) / sizeof(wanted[0])))
-		STEPS_FAIL(&b, "its packets' context lacks something");
-	if (!b.error)
-		add(&b, STEP_END);
-	ret->packet = b.steps;
-	return b.error;
-}
-
 /* ---- The trace ------------------------------------------------------------------------------- */
 
-static struct probe_error *compile_packet_header(const struct tsdl *tsdl, struct own_trace *ret)
+/* Compiles what comes before a packet's events: the header, or the context. */
+static struct probe_error *compile_packet(enum own_context context,
+	const struct tsdl_type *structure, uint32_t *has, struct step **ret)
 {
-	static const enum own_number wanted[] = {OWN_MAGIC, OWN_STREAM_ID};
+	static const enum own_number header[] = {OWN_MAGIC, OWN_STREAM_ID};
+	static const enum own_number wanted[] = {
+		OWN_BEGIN, OWN_END, OWN_CONTENT, OWN_PACKET, OWN_SEQUENCE, OWN_DISCARDED, OWN_CPU};
+	bool is_header = context == OWN_PACKET_HEADER;
 	struct step_builder b = {0};
-	uint32_t has = 0;
 
-	if (own_context_steps(&b, OWN_PACKET_HEADER, tsdl->packet_header, &has) &&
-		!has_all(has, wanted, 2))
-		STEPS_FAIL(&b, "the packets' header lacks something");
-	if (!b.error)
-		add(&b, STEP_END);
-	ret->packet_header = b.steps;
+	if (own_context_steps(&b, context, structure, has) &&
+		!(is_header ? has_all(*has, header, 2)
+			    : has_all(*has, wanted, sizeof(wanted) / sizeof(wanted[0]))))
+		STEPS_FAIL(&b, "%s",
+			is_header ? "the packets' header lacks something"
+				  : "its packets' context lacks something");
+	add(&b, STEP_END);
+	*ret = b.steps;
 	return b.error;
 }
 
@@ -803,7 +793,8 @@ static struct probe_error *compile_streams(const struct tsdl *tsdl, struct own_t
 		*class = (struct own_stream_class){.id = s->id, .described = s};
 		error = compile_header(s, class);
 		if (!error)
-			error = compile_packet(s, class);
+			error = compile_packet(
+				OWN_PACKET_CONTEXT, s->packet_context, &class->has, &class->packet);
 		if (!error)
 			error = find_clock(tsdl, s, &class->clock);
 		if (error)
@@ -858,10 +849,11 @@ static struct probe_error *compile_events(const struct tsdl *tsdl, struct own_tr
 struct probe_error *own_trace_compile(const struct tsdl *tsdl, struct own_trace *ret)
 {
 	struct probe_error *error;
+	uint32_t has = 0;
 
 	*ret = (struct own_trace){.has_uuid = tsdl->has_uuid};
 	memcpy(ret->uuid, tsdl->uuid, sizeof(ret->uuid));
-	error = compile_packet_header(tsdl, ret);
+	error = compile_packet(OWN_PACKET_HEADER, tsdl->packet_header, &has, &ret->packet_header);
 	if (!error)
 		error = compile_streams(tsdl, ret);
 	return error ? error : compile_events(tsdl, ret);

@@ -123,7 +123,7 @@ struct probe_error *probe_export_create(enum probe_export_format format,
 		error = sink_create(&format_silent, fd, name, &exporter->sink);
 	if (!error)
 		error = exporter->format->create(
-			&exporter->settings, &sink_context(exporter->sink)->out, &exporter->state);
+			&exporter->settings, sink_context(exporter->sink), &exporter->state);
 	if (error) {
 		probe_export_free(exporter);
 		return error;
@@ -466,14 +466,14 @@ static void csv_free(void *state)
 }
 
 static struct probe_error *csv_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct csv_export *csv = calloc(1, sizeof(*csv));
 	struct probe_error *error = NULL;
 
 	if (!csv)
 		return probe_error_no_memory();
-	csv->out = out;
+	csv->out = &context->out;
 	csv->columns = settings->options->columns;
 	if (!csv->columns)
 		error = buffer_init(&csv->line) ? spool_open(&csv->spool) : probe_error_no_memory();
@@ -536,19 +536,19 @@ struct known_probe {
 };
 
 struct json_export {
-	struct buffer *out;
+	struct format_context *context;
 	const struct probe_catalogue *catalogue;
 	struct known_probe known[KNOWN];
 };
 
 static struct probe_error *json_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct json_export *json = calloc(1, sizeof(*json));
 
 	if (!json)
 		return probe_error_no_memory();
-	json->out = out;
+	json->context = context;
 	json->catalogue = settings->options->catalogue;
 	*ret = json;
 	return NULL;
@@ -601,15 +601,15 @@ static struct probe_error *json_event(void *state, const struct probe_event *eve
 	struct probe_hit hit = hit_of(event), begin;
 
 	if (event->kind == PROBE_EVENT_LOST) {
-		json_lost(json->out, &probe, event->lost);
+		format_json.lost(json->context, &probe, event->lost);
 	} else if (!event->begin) {
-		json_hit(json->out, &hit, &probe, event->comm);
+		format_json.hit(json->context, &hit, &probe, event->comm);
 	} else {
 		begin = hit_of(event->begin);
 		begin_probe = probe_of(json, event->begin);
 		hit.begin = &begin;
 		hit.duration_ns = event->duration_ns;
-		json_span(json->out, &hit, &begin_probe, &probe, event->comm);
+		format_json.span(json->context, &hit, &begin_probe, &probe, event->comm);
 	}
 	return NULL;
 }

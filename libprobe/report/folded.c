@@ -299,7 +299,7 @@ static void folded_free(void *state)
 }
 
 static struct probe_error *folded_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	const struct probe_spans_options options = {.match = settings->match,
 		.match_end = settings->match_end,
@@ -310,7 +310,7 @@ static struct probe_error *folded_create(
 	if (!folded)
 		return probe_error_no_memory();
 	folded->settings = *settings;
-	folded->out = out;
+	folded->out = &context->out;
 	error = buffer_init(&folded->text) && buffer_init(&folded->key)
 			? probe_spans_create(&options, &folded->spans)
 			: probe_error_no_memory();

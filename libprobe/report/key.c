@@ -209,7 +209,8 @@ static const char *const words[] = {[KEY_TID] = "tid",
 static bool is_key(const struct expr *expr, struct key *ret)
 {
 	const struct expr_node *node = expr->nodes;
-	struct buffer spelled = {0};
+	struct buffer out = {0};
+	char *spelled;
 	bool is_same;
 
 	*ret = (struct key){.arg = node->arg,
@@ -224,10 +225,10 @@ static bool is_key(const struct expr *expr, struct key *ret)
 						      : KEY_ARG};
 	/* A key is one operand, and is spelled in one way. Any other text is spelled differently.
 	 */
-	key_print(&spelled, ret);
-	buffer_char(&spelled, '\0');
-	is_same = !spelled.no_memory && strcmp(spelled.data, expr->text) == 0;
-	buffer_deinit(&spelled);
+	key_print(&out, ret);
+	spelled = buffer_take(&out, NULL);
+	is_same = spelled && strcmp(spelled, expr->text) == 0;
+	free(spelled);
 	return is_same;
 }
 
@@ -415,18 +416,17 @@ struct probe_error *key_unknown(const struct key *key)
 struct probe_error *key_not_found(const struct key *key)
 {
 	struct probe_error *error = key_unknown(key);
-	struct buffer text;
+	struct buffer out = {0};
+	char *text;
 
 	if (error)
 		return error;
-	if (!buffer_init(&text))
-		return probe_error_no_memory();
-	key_print(&text, key);
-	buffer_char(&text, '\0');
-	error = text.no_memory ? probe_error_no_memory()
-			       : probe_error_new(PROBE_ERROR_NOT_FOUND,
-					 "no hit has a value for the key '%s'", text.data);
-	buffer_deinit(&text);
+	key_print(&out, key);
+	text = buffer_take(&out, NULL);
+	error = text ? probe_error_new(
+			       PROBE_ERROR_NOT_FOUND, "no hit has a value for the key '%s'", text)
+		     : probe_error_no_memory();
+	free(text);
 	return error;
 }
 

@@ -425,14 +425,6 @@ struct probe_error *probe_summary_check_keys(
 
 struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)
 {
-	buffer_char(out, '\0');
-	if (out->no_memory) {
-		buffer_deinit(out);
-		return probe_error_no_memory();
-	}
-	*ret = out->data;
-	*length_ret = out->length - 1;
-	out->data = NULL;
-	buffer_deinit(out);
-	return NULL;
+	*ret = buffer_take(out, length_ret);
+	return *ret ? NULL : probe_error_no_memory();
 }

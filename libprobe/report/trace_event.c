@@ -419,7 +419,7 @@ static void trace_free(void *state)
 }
 
 static struct probe_error *trace_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct trace_export *trace = calloc(1, sizeof(*trace));
 	const struct probe_spans_options options = {.match = settings->match,
@@ -432,7 +432,7 @@ static struct probe_error *trace_create(
 	if (!trace)
 		return probe_error_no_memory();
 	trace->settings = *settings;
-	trace->out = out;
+	trace->out = &context->out;
 	error = buffer_init(&trace->text) ? probe_spans_create(&options, &trace->spans)
 					  : probe_error_no_memory();
 	if (error) {
