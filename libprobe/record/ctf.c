@@ -127,21 +127,6 @@ static struct probe_error *put_losses(
 	return ctf_end_packets(part, stream, error);
 }
 
-static struct probe_error *ctf_take_discarded(
-	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
-{
-	struct ctf_stream *stream;
-	struct probe_error *error = ctf_present_stream(ctf, source, source->ring, &stream);
-
-	if (error)
-		return error;
-	if (!stream->begun)
-		return put_losses(ctf, &ctf->part, stream, count);
-	stream->discarded += count;
-	stream->owes = true;
-	return NULL;
-}
-
 /* Writes the losses that no packet reports yet. */
 static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 {
@@ -463,24 +448,6 @@ bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 	return is_full && ctf_take_is_settled(ctf);
 }
 
-/*
- * Computes, for each clock, where the next part starts: above all written stamps, at the time at
- * which the previous part ends.
- */
-static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
-{
-	for (size_t i = 0; i < CTF_CLOCKS; i++) {
-		if (!ctf->description.has_clock[i])
-			continue;
-		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
-		if (ctf->cuts[i] <= ctf->newest[i])
-			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Readers round times down in different ways, so add the largest difference. */
-		from[i] = (struct ctf_instant){
-			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
-	}
-}
-
 struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
 	struct probe_error *error = ctf_direct_settle(ctf, true);
@@ -496,26 +463,24 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
-	if (!error)
-		cut_clocks(ctf, time_ns, from);
+	/*
+	 * For each clock, the next part starts above all written stamps, at the time at which the
+	 * previous part ends.
+	 */
+	for (size_t i = 0; i < CTF_CLOCKS && !error; i++) {
+		if (!ctf->description.has_clock[i])
+			continue;
+		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
+		if (ctf->cuts[i] <= ctf->newest[i])
+			ctf->cuts[i] = ctf->newest[i] + 1;
+		/* Readers round times down in different ways, so add the largest difference. */
+		from[i] = (struct ctf_instant){
+			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
+	}
 	ctf->before = ctf->part;
 	ctf->part = (struct ctf_part){.folder = -1};
 	ctf->begin_ns = time_ns;
 	return error ? error : begin_part(ctf, from);
-}
-
-/* Returns the part that a hit belongs to, which may be a new one. */
-static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
-{
-	struct probe_error *error = NULL;
-
-	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
-	if (*ret == &ctf->before)
-		return NULL;
-	if (ctf_is_part_full(ctf, time_ns))
-		error = ctf_rotate(ctf, time_ns);
-	ctf_part_begins(ctf, time_ns);
-	return error;
 }
 
 /* ---- The record -------------------------------------------------------------------- */
@@ -692,14 +657,19 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 {
 	const struct ctf_site *site;
 	struct ctf_stream *stream;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 	struct ctf_part *part;
 
 	if (ctf->failed)
 		return NULL;
 	if (hit->arg_count > ARCH_ARGS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
-	error = part_of(ctf, hit->time_ns, &part);
+	part = hit->time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
+	if (part == &ctf->part) { /* it may be full: then this is a new part */
+		if (ctf_is_part_full(ctf, hit->time_ns))
+			error = ctf_rotate(ctf, hit->time_ns);
+		ctf_part_begins(ctf, hit->time_ns);
+	}
 	if (!error)
 		error = ctf_part_stream(part, session, hit->cpu, &stream);
 	if (!error)
@@ -728,8 +698,16 @@ struct probe_error *probe_ctf_discarded(
 		ctf_discard_late(ctf, count);
 	if (ctf->failed || !count)
 		return NULL;
-	if (source && source->kind && !source->never) /* its hits are not added one by one */
-		return ctf_checked(ctf, ctf_take_discarded(ctf, source, count));
+	if (source && source->kind && !source->never) { /* its hits are not added one by one */
+		error = ctf_present_stream(ctf, source, source->ring, &stream);
+		if (!error && !stream->begun)
+			error = put_losses(ctf, part, stream, count);
+		else if (!error) {
+			stream->discarded += count;
+			stream->owes = true;
+		}
+		return ctf_checked(ctf, error);
+	}
 	/* The CPU of the losses is unknown: use the CPU of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)

@@ -55,15 +55,6 @@ static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->length = is_null ? 0 : length;
 }
 
-/* Sets a string, which ends at the first NUL. */
-static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t length)
-{
-	const uint8_t *nul = length ? memchr(at, '\0', length) : NULL;
-
-	set_bytes(value, at, nul ? (uint64_t)(nul - at) : length);
-	value->truncated &= !nul;
-}
-
 /*
  * Returns true if all characters are printable or blanks, as in the locale "C", or bytes above 0x7f
  * (UTF-8).
@@ -121,8 +112,10 @@ static __attribute__((noinline)) const uint8_t *decode_variable(
 	if (length > room / step->kind)
 		return NULL;
 	switch (step->op) {
-	case STEP_CHARS:
-		set_chars(value_of(step, result), at, length);
+	case STEP_CHARS: /* a string, which ends at the first NUL */
+		nul = length ? memchr(at, '\0', length) : NULL;
+		set_bytes(value_of(step, result), at, nul ? (uint64_t)(nul - at) : length);
+		value_of(step, result)->truncated &= !nul;
 		break;
 	case STEP_BYTES:
 		set_bytes(value_of(step, result), at, length);
@@ -377,33 +370,6 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 
 /* ---- Packets --------------------------------------------------------------------------------- */
 
-static const char *check_header(struct own_stream *stream, const struct step_result *result)
-{
-	const struct own_trace *trace = stream->trace;
-
-	if (result->numbers[OWN_MAGIC] != magic)
-		return "no packet begins there";
-	if (trace->has_uuid && result->uuid &&
-		memcmp(result->uuid, trace->uuid, sizeof(trace->uuid)) != 0)
-		return "a packet is of another record";
-	stream->class =
-		ARRAY_FIND(trace->streams, trace->stream_count, id, result->numbers[OWN_STREAM_ID]);
-	return stream->class ? NULL : "a packet is of a stream that is not described";
-}
-
-/* Checks a packet's sizes, in bits, which must be whole bytes. */
-static const char *check_sizes(
-	const struct own_stream *stream, const struct step_result *result, uint64_t context_bytes)
-{
-	uint64_t content = result->numbers[OWN_CONTENT], size = result->numbers[OWN_PACKET];
-
-	if (size % BITS || content % BITS || content > size || content / BITS < context_bytes)
-		return "a packet's size makes no sense";
-	if (size / BITS > stream->size - stream->packet_end)
-		return "the last packet is cut off";
-	return NULL;
-}
-
 /* Computes the losses since the previous packet. Counters start at 0. */
 static void find_losses(struct own_stream *stream, const struct step_result *result)
 {
@@ -426,7 +392,8 @@ static void find_losses(struct own_stream *stream, const struct step_result *res
 /* Opens the packet at packet_end. If there is no packet, stream->class stays NULL. */
 static struct probe_error *open_packet(struct own_stream *stream, struct step_result *result)
 {
-	uint64_t start = stream->packet_end;
+	const struct own_trace *trace = stream->trace;
+	uint64_t start = stream->packet_end, content, size;
 	struct probe_error *error = seek(stream, start);
 	const uint8_t *at, *begin;
 	const char *why;
@@ -436,12 +403,29 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 	begin = stream->at;
 	result->uuid = NULL;
 	result->skew = stream->skew = (uintptr_t)begin & (SLACK - 1);
-	at = own_decode(stream->trace->packet_header, begin, stream->limit, result);
-	why = at ? check_header(stream, result) : "the last packet is cut off";
+	at = own_decode(trace->packet_header, begin, stream->limit, result);
+	if (!at) {
+		why = "the last packet is cut off";
+	} else if (result->numbers[OWN_MAGIC] != magic) {
+		why = "no packet begins there";
+	} else if (trace->has_uuid && result->uuid &&
+		   memcmp(result->uuid, trace->uuid, sizeof(trace->uuid)) != 0) {
+		why = "a packet is of another record";
+	} else {
+		stream->class = ARRAY_FIND(
+			trace->streams, trace->stream_count, id, result->numbers[OWN_STREAM_ID]);
+		why = stream->class ? NULL : "a packet is of a stream that is not described";
+	}
 	if (!why) {
 		at = own_decode(stream->class->packet, at, stream->limit, result);
-		why = at ? check_sizes(stream, result, (uint64_t)(at - begin))
-			 : "the last packet is cut off";
+		content = result->numbers[OWN_CONTENT];
+		size = result->numbers[OWN_PACKET];
+		/* Sizes are in bits, but must be whole bytes. */
+		if (at && (size % BITS || content % BITS || content > size ||
+				  content / BITS < (uint64_t)(at - begin)))
+			why = "a packet's size makes no sense";
+		else if (!at || size / BITS > stream->size - stream->packet_end)
+			why = "the last packet is cut off";
 	}
 	if (why) {
 		/* The next packet cannot be found. */
@@ -463,20 +447,17 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Finds a class by id. Ids usually count from 0. */
-static const struct own_class *class_of(const struct own_stream_class *stream, uint64_t id)
-{
-	if (id < stream->class_count && stream->classes[id].id == id)
-		return &stream->classes[id];
-	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
-}
-
 /* Reads the next event's header, which is in memory. */
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
-	const struct own_class *event = class_of(class, bits(at, &class->id_at));
+	const struct own_class *event;
+	uint64_t id = bits(at, &class->id_at);
 
+	/* Ids usually count from 0. */
+	event = id < class->class_count && class->classes[id].id == id
+			? &class->classes[id]
+			: ARRAY_FIND(class->classes, class->class_count, id, id);
 	if (!event)
 		return false;
 	stream->event = event;
@@ -486,33 +467,11 @@ static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 	return true;
 }
 
-static void find_event(struct own_stream *stream)
-{
-	if ((size_t)(stream->limit - stream->at) < stream->class->header_bytes) {
-		if (place_of(stream, stream->at) < stream->content_end)
-			spoil_packet(stream, "an event is cut off");
-		stream->class = NULL;
-	} else if (!read_header(stream, stream->at)) {
-		spoil_packet(stream, "an event is of a kind that is not described");
-	}
-}
-
 static size_t padding(const struct own_stream *stream)
 {
 	uintptr_t place = (uintptr_t)stream->at - stream->skew;
 
 	return -place & (stream->class->header_align - 1U);
-}
-
-/* Skips the padding, and gets enough of the event into memory. */
-static struct probe_error *align(struct own_stream *stream)
-{
-	size_t over = padding(stream), left = (size_t)(stream->limit - stream->at);
-
-	stream->at += over < left ? over : left;
-	if ((size_t)(stream->limit - stream->at) >= AHEAD || is_whole(stream))
-		return NULL;
-	return fill(stream, AHEAD);
 }
 
 bool own_stream_next(struct own_stream *stream)
@@ -528,6 +487,7 @@ bool own_stream_next(struct own_stream *stream)
 struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
 {
 	struct probe_error *error = NULL;
+	size_t over, left;
 
 	stream->item = OWN_ITEM_NONE;
 	while (!error && stream->item == OWN_ITEM_NONE) {
@@ -540,9 +500,24 @@ struct probe_error *own_stream_advance(struct own_stream *stream, struct step_re
 			stream->lost = *owed;
 			*owed = 0;
 		} else if (stream->class) {
-			error = align(stream);
-			if (!error)
-				find_event(stream);
+			/* Skip the padding, and get enough of the event into memory. */
+			over = padding(stream);
+			left = (size_t)(stream->limit - stream->at);
+			stream->at += over < left ? over : left;
+			if ((size_t)(stream->limit - stream->at) < AHEAD && !is_whole(stream))
+				error = fill(stream, AHEAD);
+			if (error)
+				break;
+			left = (size_t)(stream->limit - stream->at);
+			if (left >= stream->class->header_bytes) {
+				if (!read_header(stream, stream->at))
+					spoil_packet(stream,
+						"an event is of a kind that is not described");
+				continue;
+			}
+			if (place_of(stream, stream->at) < stream->content_end)
+				spoil_packet(stream, "an event is cut off");
+			stream->class = NULL;
 		} else if (stream->packet_end < stream->size) {
 			error = open_packet(stream, result);
 		} else {

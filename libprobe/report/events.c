@@ -147,38 +147,27 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ==== Threads ================================================================================= */
 
-/* Finds or adds an event's thread. *ret is NULL at the limit. False if out of memory. */
-static bool find_thread(
-	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
-{
-	const struct map_part key[] = {MAP_OBJECT(event->pid), MAP_OBJECT(event->tid)};
-
-	*ret = map_find(&summary->threads, key, 2);
-	if (!*ret) {
-		if (summary->threads.count == SUMMARY_THREADS_MAX)
-			return true;
-		*ret = map_add(&summary->threads, sizeof(**ret), key, 2);
-		if (!*ret)
-			return false;
-		(*ret)->pid = event->pid;
-		(*ret)->tid = event->tid;
-	}
-	summary->last_thread = *ret;
-	return true;
-}
-
 static struct probe_error *threads_hit(
 	struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_thread *thread = summary->last_thread;
 
 	if (!thread || thread->pid != event->pid || thread->tid != event->tid) {
-		if (!find_thread(summary, event, &thread))
-			return probe_error_no_memory();
-		if (!thread) {
+		const struct map_part key[] = {MAP_OBJECT(event->pid), MAP_OBJECT(event->tid)};
+
+		thread = map_find(&summary->threads, key, 2);
+		if (!thread && summary->threads.count == SUMMARY_THREADS_MAX) {
 			summary->other_thread_hits++;
 			return NULL;
 		}
+		if (!thread) {
+			thread = map_add(&summary->threads, sizeof(*thread), key, 2);
+			if (!thread)
+				return probe_error_no_memory();
+			thread->pid = event->pid;
+			thread->tid = event->tid;
+		}
+		summary->last_thread = thread;
 	}
 	thread->hits++;
 	if (!event->comm ||
@@ -278,14 +267,20 @@ static void add_text(struct buffer *key, const char *text)
 	buffer_bytes(key, text, text ? strlen(text) + 1 : 0);
 }
 
-/*
- * Writes the key of a stack. Two keys are equal if stacks_compare() says that the stacks are equal.
- */
-static void make_key(struct buffer *key, const struct probe_stack *stack)
+/* Counts a hit with this stack. Returns false if out of memory. */
+static bool callers_add(
+	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
+	const struct probe_stack cut = event_cut_stack(stack);
+	const uint64_t of[] = {probe, cut.end, cut.count};
+	struct map *map = &summary->callers_by_stack;
+	struct buffer *key = &summary->stack;
+	struct summary_callers *row;
+
+	/* Two keys are equal if stacks_compare() says that the stacks are equal. */
 	key->length = 0;
-	for (size_t i = 0; i < stack->count; i++) {
-		const struct probe_frame *frame = stack->frames[i];
+	for (size_t i = 0; i < cut.count; i++) {
+		const struct probe_frame *frame = cut.frames[i];
 		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
 
 		add_text(key, frame->symbol);
@@ -294,18 +289,6 @@ static void make_key(struct buffer *key, const struct probe_stack *stack)
 		buffer_bytes(key, &frame->line, sizeof(frame->line));
 		buffer_bytes(key, &place, sizeof(place));
 	}
-}
-
-/* Counts a hit with this stack. Returns false if out of memory. */
-static bool callers_add(
-	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
-{
-	const struct probe_stack cut = event_cut_stack(stack);
-	const uint64_t of[] = {probe, cut.end, cut.count};
-	struct map *map = &summary->callers_by_stack;
-	struct summary_callers *row;
-
-	make_key(&summary->stack, &cut);
 	if (summary->stack.no_memory)
 		return false;
 	row = map_find(map, MAP_KEY(MAP_OBJECT(of), {summary->stack.data, summary->stack.length}));

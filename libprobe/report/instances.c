@@ -107,22 +107,6 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	buffer_string(out, "...");
 }
 
-/* Reuses the memory that was freed last, because it is usually large enough. */
-static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
-{
-	struct begun_words *words = summary->spare;
-
-	summary->spare = NULL;
-	if (words && words->room >= size)
-		return words;
-	free(words);
-	size = (size + WORDS_STEP - 1) / WORDS_STEP * WORDS_STEP;
-	words = malloc(size);
-	if (words)
-		words->room = size;
-	return words;
-}
-
 /* Frees a start event's data (may be NULL), or keeps its memory for the next start event. */
 static void instances_drop(struct probe_summary *summary, struct begun_words *words)
 {
@@ -149,8 +133,17 @@ static bool instances_begin(
 	text_of(text, event);
 	for (size_t i = 0; i < count; i++)
 		bytes += value_has_bytes(&items[i].value) ? items[i].value.length : 0;
-	words = words_alloc(
-		summary, sizeof(*words) + count * sizeof(items[0]) + bytes + text->length + 1);
+	bytes += sizeof(*words) + count * sizeof(items[0]) + text->length + 1;
+	/* The memory that was freed last is usually large enough. */
+	words = summary->spare;
+	summary->spare = NULL;
+	if (!words || words->room < bytes) {
+		free(words);
+		bytes = (bytes + WORDS_STEP - 1) / WORDS_STEP * WORDS_STEP;
+		words = malloc(bytes);
+		if (words)
+			words->room = bytes;
+	}
 	if (!words || text->no_memory) {
 		free(words);
 		return false;

@@ -86,23 +86,6 @@ void probe_spans_free(struct probe_spans *spans)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Finds or adds a pair by provider and stem. */
-static struct probe_span_pair *find_pair(
-	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
-{
-	struct probe_span_pair *pair;
-
-	while (stem && name[stem - 1] == '_')
-		stem--;
-	pair = map_add(&spans->pairs, sizeof(*pair),
-		MAP_KEY(map_text(provider), {name, stem}, map_text("")));
-	if (!pair)
-		return NULL;
-	pair->provider = map_key(pair);
-	pair->name = pair->provider + strlen(provider) + 1;
-	return pair;
-}
-
 static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
@@ -285,10 +268,21 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 		*span_ret = innermost(begins_find(&spans->begins, &key));
 	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
 		*ret = PROBE_SPAN_BEGIN;
-		if (!probe->pair)
-			probe->pair =
-				find_pair(spans, probe->provider, paired->plain, paired->stem);
-		return probe->pair && span_open(spans, event, &key, probe, identity, span_ret)
+		if (!probe->pair) {
+			/* Pairs have the name that is left without the word of the role. */
+			size_t stem = paired->stem;
+
+			while (stem && paired->plain[stem - 1] == '_')
+				stem--;
+			probe->pair = map_add(&spans->pairs, sizeof(*probe->pair),
+				MAP_KEY(map_text(probe->provider), {paired->plain, stem},
+					map_text("")));
+			if (!probe->pair)
+				return probe_error_no_memory();
+			probe->pair->provider = map_key(probe->pair);
+			probe->pair->name = probe->pair->provider + strlen(probe->provider) + 1;
+		}
+		return span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
