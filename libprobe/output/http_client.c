@@ -426,21 +426,6 @@ const char *http_client_why(const struct http_client *client)
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-static struct probe_error *check_url(const char *url)
-{
-	const char *host = strstr(url, "://");
-	size_t scheme = host ? (size_t)(host - url) : 0;
-
-	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
-		    (scheme == 5 && !strncmp(url, "https", 5))) &&
-		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%s' is no place for OTLP: use the URL of a collector, such as "
-		"http://localhost:4318; /v1/metrics and /v1/traces are added",
-		url);
-}
-
 /* Appends a header. If memory is short, the list is unchanged. */
 static bool add_header(struct http_client *client, const char *header)
 {
@@ -477,6 +462,8 @@ static bool configure(struct http_client *client)
 struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
 {
 	struct http_client *client = calloc(1, sizeof(*client));
+	const char *host = strstr(url, "://");
+	size_t scheme = host ? (size_t)(host - url) : 0;
 	struct probe_error *error;
 	char *header;
 
@@ -484,9 +471,15 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 		return probe_error_no_memory();
 	client->epoll_fd = -1;
 	client->due_ns = UINT64_MAX;
-	error = check_url(url);
-	if (!error)
+	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
+		    (scheme == 5 && !strncmp(url, "https", 5))) &&
+		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
 		error = curl_load(&client->curl);
+	else
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is no place for OTLP: use the URL of a collector, such as "
+			"http://localhost:4318; /v1/metrics and /v1/traces are added",
+			url);
 	if (!error) {
 		client->url = strdup(url);
 		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -701,12 +701,12 @@ struct probe_error *probe_ctf_discarded(
 	if (source && source->kind && !source->never) { /* its hits are not added one by one */
 		error = ctf_present_stream(ctf, source, source->ring, &stream);
 		if (!error && !stream->begun)
-			error = put_losses(ctf, part, stream, count);
-		else if (!error) {
-			stream->discarded += count;
-			stream->owes = true;
-		}
-		return ctf_checked(ctf, error);
+			return ctf_checked(ctf, put_losses(ctf, part, stream, count));
+		if (error)
+			return ctf_checked(ctf, error);
+		stream->discarded += count;
+		stream->owes = true;
+		return NULL;
 	}
 	/* The CPU of the losses is unknown: use the CPU of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);

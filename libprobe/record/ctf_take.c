@@ -327,27 +327,20 @@ enum {
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Starts a new part if this one is full and a ring record of time_ns can be its first. */
-static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
-{
-	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
-
-	if (time_ns > now_ns)
-		time_ns = now_ns;
-	if (!ctf_is_part_full(ctf, time_ns))
-		return NULL;
-	if (end_ns != UINT64_MAX && cut_ns < end_ns)
-		cut_ns = end_ns;
-	return ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
-}
-
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
 	uint64_t time = ctf_first_time(&t->source->session->data.rings, t->ring);
 	uint64_t time_ns = clock_realtime_ns(&ctf->description.clocks[t->clock], time);
-	struct probe_error *error = rotate(ctf, time_ns);
+	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
+	struct probe_error *error = NULL;
 
+	/* Start a new part if this one is full and a ring record of this time can be its first. */
+	if (ctf_is_part_full(ctf, time_ns < now_ns ? time_ns : now_ns)) {
+		if (end_ns != UINT64_MAX && cut_ns < end_ns)
+			cut_ns = end_ns;
+		error = ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
+	}
 	if (error)
 		return error;
 	t->most = CTF_LARGE_MOST;

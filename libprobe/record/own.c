@@ -31,17 +31,6 @@ struct known_frame {
 	char *text;
 };
 
-static void reader_stacks_deinit(struct reader_stacks *stacks)
-{
-	for (size_t i = 0; i < stacks->known.room; i++) {
-		const struct known_frame *known = map_at(&stacks->known, i);
-
-		if (known)
-			free(known->text);
-	}
-	map_clear(&stacks->known);
-}
-
 /* ---- Names of frames ----------------------------------------------------------------- */
 
 static size_t text_size(const char *text)
@@ -424,6 +413,8 @@ static struct probe_error *make_heap(struct own_reader *reader)
 
 static void close_part(struct own_reader *reader)
 {
+	struct map *known = &reader->stacks.known;
+
 	forget_texts(reader);
 	for (size_t i = 0; i < reader->stream_count; i++) {
 		reader->closed_bytes += reader->streams[i].read;
@@ -434,7 +425,13 @@ static void close_part(struct own_reader *reader)
 	free(reader->streams);
 	free(reader->traces);
 	free(reader->heap);
-	reader_stacks_deinit(&reader->stacks);
+	for (size_t i = 0; i < known->room; i++) {
+		const struct known_frame *frame = map_at(known, i);
+
+		if (frame)
+			free(frame->text);
+	}
+	map_clear(known);
 	reader->streams = NULL;
 	reader->traces = NULL;
 	reader->heap = NULL;
@@ -496,21 +493,6 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* Takes the values ip, module, symbol, offset, function, file, line (OWN_FRAME). */
-static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
-{
-	const struct probe_value *values = reader->result.values;
-	const struct probe_frame frame = {.ip = values[0].u,
-		.module = ctf_known(values[1].bytes),
-		.symbol = ctf_known(values[2].bytes),
-		.offset = values[3].u,
-		.function = values[4].u,
-		.file = ctf_known(values[5].bytes),
-		.line = (int)values[6].u};
-
-	return reader_stacks_name(&reader->stacks, stream, &frame);
-}
-
 /* Sets the thread of a hit that has only a word for it. */
 static void find_thread(
 	struct own_stream *stream, const struct step_result *result, struct probe_event *ret)
@@ -558,19 +540,6 @@ static inline void fill_hit(
 							    : PROBE_STACK_WHOLE);
 }
 
-/* Fast path: takes the top stream's item if it is a hit that is completely in memory. */
-static bool take_hit(struct own_reader *reader, struct probe_event *ret)
-{
-	struct own_stream *stream = reader->heap[0].stream;
-
-	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
-		!own_stream_decode(stream, &reader->result))
-		return false;
-	fill_hit(reader, stream, ret);
-	reader->taken = true;
-	return true;
-}
-
 /* Takes a frame (OWN_FRAME), or a thread's values pid, tid, comm (OWN_THREAD). */
 static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
 {
@@ -582,7 +551,14 @@ static RARE struct probe_error *take_name(struct own_reader *reader, struct own_
 	char *copy;
 
 	if (stream->event->meaning == OWN_FRAME) {
-		named = name_frame(reader, stream);
+		named = reader_stacks_name(&reader->stacks, stream,
+			&(struct probe_frame){.ip = values[0].u,
+				.module = ctf_known(values[1].bytes),
+				.symbol = ctf_known(values[2].bytes),
+				.offset = values[3].u,
+				.function = values[4].u,
+				.file = ctf_known(values[5].bytes),
+				.line = (int)values[6].u});
 	} else if (stream->event->meaning == OWN_THREAD) {
 		forget_texts(reader);
 		stream->last_thread = NULL;
@@ -629,28 +605,14 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Returns an error about damage, after everything else was read. */
-static RARE struct probe_error *tell_damage(struct own_reader *reader)
-{
-	struct probe_error *damage = reader->damage, *error;
-
-	if (!damage)
-		return NULL;
-	error = probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: %ju bytes of the record were not read; all others were", damage->message,
-		(uintmax_t)reader->unread);
-	reader->damage = NULL;
-	probe_error_free(damage);
-	return error;
-}
-
 /* Finds the next event off the fast path. */
 static RARE struct probe_error *next_item(
 	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error = NULL, *damage;
 
 	while (!error && !*there_ret) {
+		damage = reader->damage;
 		if (reader->taken) {
 			reader->taken = false;
 			error = advance(reader);
@@ -659,7 +621,15 @@ static RARE struct probe_error *next_item(
 		} else if (reader->opened < reader->folder->count) {
 			error = open_part(reader);
 		} else {
-			return tell_damage(reader);
+			if (!damage)
+				return NULL;
+			/* Everything else was read. */
+			error = probe_error_new(PROBE_ERROR_FORMAT,
+				"%s: %ju bytes of the record were not read; all others were",
+				damage->message, (uintmax_t)reader->unread);
+			reader->damage = NULL;
+			probe_error_free(damage);
+			return error;
 		}
 	}
 	if (error) { /* nothing is read after an error */
@@ -672,14 +642,23 @@ static RARE struct probe_error *next_item(
 static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
 {
 	struct own_reader *reader = source;
+	struct own_stream *stream;
 
 	/* Fast path, because the next item is usually a hit that is completely in memory. */
 	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
 		reader->taken = false;
 		take_turns(reader);
 	}
-	*there_ret = !reader->taken && reader->turn_count && take_hit(reader, ret);
-	return *there_ret ? NULL : next_item(reader, ret, there_ret);
+	*there_ret = false;
+	if (reader->taken || !reader->turn_count)
+		return next_item(reader, ret, there_ret);
+	stream = reader->heap[0].stream;
+	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
+		!own_stream_decode(stream, &reader->result))
+		return next_item(reader, ret, there_ret);
+	fill_hit(reader, stream, ret);
+	*there_ret = reader->taken = true;
+	return NULL;
 }
 
 static uint64_t own_read(void *source)

@@ -287,17 +287,6 @@ struct fields {
 
 /* ---- Roles of fields ------------------------------------------------------------------------- */
 
-static size_t find_field(const struct fields *fields, const char *name, size_t length)
-{
-	for (size_t i = 0; i < fields->count; i++) {
-		const char *its = fields->structure->fields[i].name;
-
-		if (strncmp(its, name, length) == 0 && !its[length])
-			return i;
-	}
-	return SIZE_MAX;
-}
-
 /* Returns the argument that a field describes. For a flag of X_text, that is X. */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
@@ -315,13 +304,17 @@ static void find_roles(struct fields *fields)
 
 		*known = (struct known){.of = i, .text = SIZE_MAX, .unreadable = SIZE_MAX};
 		for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++) {
-			size_t suffix = strlen(suffixes[k].suffix), of;
+			size_t suffix = strlen(suffixes[k].suffix), of = 0;
 
 			if (length <= suffix ||
 				strcmp(name + length - suffix, suffixes[k].suffix) != 0)
 				continue;
-			of = find_field(fields, name, length - suffix);
-			if (of == SIZE_MAX)
+			while (of < fields->count &&
+				(strncmp(fields->structure->fields[of].name, name,
+					 length - suffix) != 0 ||
+					fields->structure->fields[of].name[length - suffix]))
+				of++;
+			if (of == fields->count)
 				continue;
 			known->of = of;
 			known->role = suffixes[k].role;
@@ -596,28 +589,24 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-/* Returns true if the fields have these types, and no field describes another one. */
-static bool has_kinds(const struct fields *fields, const char *kinds)
-{
-	if (fields->count != strlen(kinds) || fields->values != fields->count)
-		return false;
-	for (size_t i = 0; kinds[i]; i++)
-		if (fields->structure->fields[i].type->kind !=
-			(kinds[i] == 'S' ? TSDL_STRING : TSDL_INTEGER))
-			return false;
-	return true;
-}
-
 /* Returns the meaning of a class. probectl's own events have the provider "probectl". */
 static enum own_meaning meaning_of(
 	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
 	if (strcmp(class->event.provider, "probectl") != 0)
 		return OWN_HIT;
-	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-		if (strcmp(meanings[i].name, class->event.name) == 0 &&
-			has_kinds(fields, meanings[i].kinds))
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		const char *kinds = meanings[i].kinds;
+		/* No field may describe another one. */
+		bool is_same = strcmp(meanings[i].name, class->event.name) == 0 &&
+			       fields->count == strlen(kinds) && fields->values == fields->count;
+
+		for (size_t k = 0; is_same && kinds[k]; k++)
+			is_same = fields->structure->fields[k].type->kind ==
+				  (kinds[k] == 'S' ? TSDL_STRING : TSDL_INTEGER);
+		if (is_same)
 			return meanings[i].meaning;
+	}
 	return stream_id ? OWN_NOTHING : OWN_HIT;
 }
 

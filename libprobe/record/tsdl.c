@@ -225,11 +225,6 @@ static bool tsdl_is_mark(const struct tsdl_parser *p, char mark)
 	return p->token == TSDL_MARK && p->mark == mark;
 }
 
-static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
-{
-	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
-}
-
 /* Consume a token of this sort. Other tokens are errors. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
@@ -263,25 +258,12 @@ static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
 	return TSDL_FAIL(p, "there is no value");
 }
 
-/* Convert a value to an unsigned number, or to a bool. */
+/* Converts a value to an unsigned number. */
 static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
 {
 	*ret = value->number;
 	return (value->token == TSDL_NUMBER && !value->negative) ||
 	       TSDL_FAIL(p, "a value is no number");
-}
-
-static bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, bool *ret)
-{
-	if (value->token == TSDL_NUMBER)
-		*ret = value->number != 0;
-	else if (strcmp(value->text, "true") == 0 || strcmp(value->text, "TRUE") == 0)
-		*ret = true;
-	else if (strcmp(value->text, "false") == 0 || strcmp(value->text, "FALSE") == 0)
-		*ret = false;
-	else
-		return TSDL_FAIL(p, "'%s' is neither true nor false", value->text);
-	return true;
 }
 
 /* Parses "{ name = value; ... }", with each() for each value. */
@@ -345,6 +327,7 @@ static bool integer_attribute(
 {
 	static const char prefix[] = "clock.", suffix[] = ".value";
 	struct tsdl_type *type = data;
+	bool is_number;
 	uint64_t number;
 	size_t length;
 	char *clock;
@@ -355,8 +338,15 @@ static bool integer_attribute(
 		return is_little_endian(p, value);
 	if (word_is(name, "encoding"))
 		return has_encoding(p, value, type);
-	if (word_is(name, "signed"))
-		return tsdl_bool_of(p, value, &type->is_signed);
+	if (word_is(name, "signed")) {
+		is_number = value->token == TSDL_NUMBER;
+		type->is_signed =
+			is_number ? value->number != 0
+				  : word_is(value->text, "true") || word_is(value->text, "TRUE");
+		return is_number || type->is_signed || word_is(value->text, "false") ||
+		       word_is(value->text, "FALSE") ||
+		       TSDL_FAIL(p, "'%s' is neither true nor false", value->text);
+	}
 	if (word_is(name, "map")) {
 		length = value->token == TSDL_NAME ? strlen(value->text) : 0;
 		if (length < sizeof(prefix) + sizeof(suffix) - 2 ||
@@ -553,7 +543,7 @@ static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 		type->fields[type->field_count++] = (struct tsdl_field){bare_name(name), of};
 		type->align = of->align > type->align ? of->align : type->align;
 	}
-	if (!tsdl_next(p) || !tsdl_is_name(p, "align"))
+	if (!tsdl_next(p) || p->token != TSDL_NAME || !word_is(p->text, "align"))
 		return !p->error;
 	if (!tsdl_next(p) || !tsdl_take_mark(p, '(') || !tsdl_take_value(p, &value) ||
 		!tsdl_number_of(p, &value, &align) || !set_align(p, align, &given) ||
