@@ -630,10 +630,6 @@ PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 /* Returns true if an end event's name reports a failure: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
 
-/* Finds the row with these names and keys in the first `count`, which are in order; or NULL. */
-struct probe_table_row *table_find(
-	const struct probe_table *table, size_t count, const struct probe_table_row *row);
-
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
 /* tag=TAG and tag=TAG@PROBE set the tag of a probe's hits in a loaded tracer. */
