@@ -22,4 +22,7 @@ void cleanup_file(FILE **file);
 #define AUTO_DIR __attribute__((cleanup(cleanup_dir)))
 #define AUTO_FILE __attribute__((cleanup(cleanup_file)))
 
+/* Calls a function with the variable's address at the end of its scope: AUTO(maps_deinit). */
+#define AUTO(deinit) __attribute__((cleanup(deinit)))
+
 #endif
