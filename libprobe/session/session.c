@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arch/process.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
@@ -29,24 +30,6 @@ static struct probe_error *session_select_asked(
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
-/*
- * Returns true if the probe was already reported for this reason, for the target or for another
- * child with the library.
- */
-static bool is_told(
-	const struct probe_report *report, const struct select_probe *probe, const char *why)
-{
-	for (size_t i = 0; i < report->refusal_count; i++) {
-		const struct probe_refusal *r = &report->refusals[i];
-
-		if (strcmp(r->reason, why) == 0 && strcmp(r->provider, probe->provider) == 0 &&
-			strcmp(r->name, probe->name) == 0 &&
-			strcmp(r->path, probe->module->path) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Reports a selection's probes as refused, each probe once for a reason. */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
@@ -55,8 +38,15 @@ static struct probe_error *session_refuse(
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		struct select_probe probe = selection->probes[i];
+		bool told = false; /* for the target, or for another child with the library */
 
-		if (is_told(&s->report, &probe, why))
+		for (size_t k = 0; k < s->report.refusal_count && !told; k++) {
+			const struct probe_refusal *r = &s->report.refusals[k];
+
+			told = !strcmp(r->reason, why) && !strcmp(r->provider, probe.provider) &&
+			       !strcmp(r->name, probe.name) && !strcmp(r->path, probe.module->path);
+		}
+		if (told)
 			continue;
 		/*
 		 * Report it as if the user had named it, because no row shows that it was refused.
@@ -72,24 +62,6 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* Reports a child's probes that the session lacks. The child's state is read and locked. */
-static struct probe_error *look(struct probe_session *s, struct change *c)
-{
-	struct selection selection = {0};
-	struct probe_error *error;
-
-	/* The waiting process may run another program now. */
-	if (!registry_session(&c->registry, s->id))
-		return NULL;
-	error = session_select_asked(s, c, &selection);
-	if (!error) {
-		session_keep_new(s, c, &selection);
-		error = session_refuse(s, &selection, reason);
-	}
-	selection_deinit(&selection);
-	return error;
-}
-
 /*
  * Reports probes that the session lacks in a library that a child has opened, unless the child has
  * ended. Errors: PROBE_ERROR_MEMORY.
@@ -98,6 +70,7 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 {
 	struct probe_target *child = NULL;
 	struct probe_error *error = probe_target_open(pid, NULL, &child);
+	struct selection selection = {0};
 	struct change c;
 
 	if (!error) {
@@ -105,7 +78,15 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 		error = change_begin(child, &c);
 	}
 	if (!error) {
-		error = look(session, &c);
+		/* The waiting process may run another program now. */
+		if (registry_session(&c.registry, session->id)) {
+			error = session_select_asked(session, &c, &selection);
+			if (!error) {
+				session_keep_new(session, &c, &selection);
+				error = session_refuse(session, &selection, reason);
+			}
+			selection_deinit(&selection);
+		}
 		change_end(&c);
 	}
 	probe_target_close(child);
@@ -135,11 +116,8 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 }
 
 /* Checks that all filters still allow the stubs' system calls. */
-static struct probe_error *judge_again(struct probe_session *s)
+static struct probe_error *judge_again(struct probe_session *s, unsigned int needed)
 {
-	unsigned int needed =
-		s->filters.stub_calls |
-		(s->gates.loader.shared || s->gates.exec.gate.shared ? SECCOMP_WAIT : 0);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -159,14 +137,14 @@ static struct probe_error *judge_again(struct probe_session *s)
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls = session->filters.stub_calls || session->gates.loader.shared ||
-		     session->gates.exec.gate.shared;
+	bool waits = session->gates.loader.shared || session->gates.exec.gate.shared;
+	unsigned int needed = session->filters.stub_calls | (waits ? SECCOMP_WAIT : 0);
 	struct probe_error *error = NULL;
 
-	if (!calls || begin < session->filters.look_again_ns)
+	if (!needed || begin < session->filters.look_again_ns)
 		return NULL;
 	if (seccomp_has_grown(&session->filters.known))
-		error = judge_again(session);
+		error = judge_again(session, needed);
 	end = clock_monotonic_ns();
 	session->filters.look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
@@ -215,43 +193,19 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
-	static const char events[] = "/memfd:posix_trace";
-
 	if (!selection->probe_count || !gate_list_changes(c))
 		return;
-	for (size_t i = 0; i < selection->probe_count; i++) {
-		struct select_probe *probe = &selection->probes[i];
-
-		probe->unwanted = strcmp(probe->module->path, events) != 0;
-	}
-	selection_drop_unwanted(selection);
-}
-
-/*
- * Refuses a selection without enough counters: the session has a fixed number, and libraries at new
- * addresses take new ones.
- */
-static struct probe_error *refuse_without_counters(
-	struct probe_session *s, const struct change *c, struct selection *selection)
-{
-	const struct reg_session *reg = registry_session(&c->registry, s->id);
-	struct probe_error *error;
-
-	if (!reg || reg->slot_capacity - reg->slot_count >= selection->probe_count)
-		return NULL;
-	error = session_refuse(s, selection,
-		"the trace has no counter left, after thousands of libraries were opened: begin "
-		"another one");
 	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted = true;
+		selection->probes[i].unwanted =
+			strcmp(selection->probes[i].module->path, "/memfd:posix_trace") != 0;
 	selection_drop_unwanted(selection);
-	return error;
 }
 
 /* Probes libraries opened since the last call. Threads that open more wait for the next call. */
 static struct probe_error *follow_once(struct probe_session *s)
 {
 	struct selection selection = {0};
+	const struct reg_session *reg;
 	struct probe_error *error;
 	struct change c;
 
@@ -279,9 +233,14 @@ static struct probe_error *follow_once(struct probe_session *s)
 	if (!error && selection.probe_count) {
 		fate_begin(s->target);
 		error = session_install_returned(s, &c, &selection);
-		if (!error)
-			error = refuse_without_counters(s, &c, &selection);
-		if (!error && selection.probe_count)
+		reg = registry_session(&c.registry, s->id);
+		/* Libraries at new addresses take new counters, of which there is a fixed number.
+		 */
+		if (!error && reg && reg->slot_capacity - reg->slot_count < selection.probe_count)
+			error = session_refuse(s, &selection,
+				"the trace has no counter left, after thousands of libraries were "
+				"opened: begin another one");
+		else if (!error && selection.probe_count)
 			error = session_install(s, &c, &selection, &s->report);
 		if (!error)
 			session_keep_filters(s, &c);
@@ -292,35 +251,16 @@ static struct probe_error *follow_once(struct probe_session *s)
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes libraries opened since the last call. */
-static struct probe_error *session_follow(struct probe_session *s)
+/* Probes libraries opened since the last call. With `hurry`, other processes may wait. */
+static struct probe_error *session_follow(struct probe_session *s, bool hurry)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
 
+	s->target->hurry = hurry;
 	while (attempt_next(&attempt))
 		attempt.error = follow_once(s);
-	return attempt.error;
-}
-
-/* Like session_follow(), but hurries: other processes may wait. */
-static struct probe_error *follow_now(struct probe_session *s)
-{
-	struct probe_error *error;
-
-	s->target->hurry = true;
-	error = session_follow(s);
 	s->target->hurry = false;
-	return error;
-}
-
-/*
- * Returns true if a library must wait. A starting program's parent may be in vfork(2) and cannot be
- * stopped, so the library waits until the program runs, or has taken too long.
- */
-static bool has_to_wait(struct probe_session *s)
-{
-	return s->options.watch &&
-	       launches_depend(watch_launches(s->options.watch), &s->gates.exec);
+	return attempt.error;
 }
 
 /* Returns true if there is time for another attempt. */
@@ -377,14 +317,6 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		s->target->pid);
 }
 
-/* Probes, at intervals, libraries whose threads have continued without being held. */
-static struct probe_error *session_catch_up(struct probe_session *s)
-{
-	if (!s->gates.catch_up_ns || clock_monotonic_ns() < s->gates.catch_up_ns)
-		return NULL;
-	return settle(s, follow_now(s));
-}
-
 /*
  * Releases threads that wait after opening a library: in the target, the library is probed first;
  * in a forked child, its probes that are not on are reported.
@@ -392,7 +324,7 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
 	struct waiters waiters = {0};
-	bool ours = false, follows;
+	bool ours = false, follows, has_to_wait;
 	struct probe_error *error;
 
 	if (s->gates.event < 0)
@@ -402,8 +334,14 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 	error = session_note_lapse(s);
 	if (error || (!gate_take(&s->gates.loader) && !s->gates.lapsed))
 		return error;
+	/*
+	 * A starting program's parent may be in vfork(2) and cannot be stopped, so the library
+	 * waits until the program runs, or has taken too long.
+	 */
+	has_to_wait = s->options.watch &&
+		      launches_depend(watch_launches(s->options.watch), &s->gates.exec);
 	if (!waiters_find(&waiters, &s->gates.loader, &s->gates.loader_place) ||
-		(has_to_wait(s) && may_wait(s))) {
+		(has_to_wait && may_wait(s))) {
 		free(waiters.items);
 		gate_raise(s->gates.event);
 		return NULL;
@@ -417,7 +355,7 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 	/* Do this also if no thread waits: one may have continued, or may not have been found. */
 	follows = !error && (ours || !waiters.count || s->gates.lapsed);
 	if (follows)
-		error = follow_now(s);
+		error = session_follow(s, true);
 	free(waiters.items);
 	if (is_passing(error) && !s->gates.catch_up_ns && may_wait(s)) {
 		probe_error_free(error);
@@ -438,26 +376,6 @@ enum {
 	SESSION_DESCRIPTORS = 16
 };
 
-/* Counts a probe's sites. Sites without a stub were refused. */
-static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
-	const struct selection *selection, const struct select_probe *probe)
-{
-	struct probe_coverage coverage = {0};
-
-	for (size_t i = 0; i < probe->site_count; i++) {
-		uint64_t pc = selection->sites[probe->first_site + i].pc;
-		size_t count = 0;
-		const struct reg_stub *stubs = pc ? registry_stubs(r, pc, &count) : NULL;
-		bool counted = false;
-
-		for (size_t k = 0; k < count; k++)
-			counted |= stubs[k].session == s->id && stubs[k].key == probe->key;
-		coverage.sites += pc != 0;
-		coverage.refused += pc && !counted;
-	}
-	return coverage;
-}
-
 struct probe_error *session_take_probes(
 	struct probe_session *s, const struct registry *registry, const struct selection *selection)
 {
@@ -466,26 +384,33 @@ struct probe_error *session_take_probes(
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
 		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
+		struct probe_coverage *coverage = &s->probes[first + i].coverage;
 
 		if (!counted)
 			return probe_error_no_memory();
 		s->known[first + i].slot = counted->slot;
-		s->probes[first + i].coverage = coverage_of(s, registry, selection, p);
+		*coverage = (struct probe_coverage){0};
+		for (size_t k = 0; k < p->site_count; k++) {
+			uint64_t pc = selection->sites[p->first_site + k].pc;
+			size_t count = 0;
+			const struct reg_stub *stubs =
+				pc ? registry_stubs(registry, pc, &count) : NULL;
+			bool has_stub = false;
+
+			for (size_t m = 0; m < count; m++)
+				has_stub |= stubs[m].session == s->id && stubs[m].key == p->key;
+			coverage->sites += pc != 0;
+			/* Sites without a stub were refused. */
+			coverage->refused += pc && !has_stub;
+		}
 		for (size_t m = 0; m < s->group.member_count; m++) {
-			s->group.members[m]->known[first + i].slot = counted->slot;
-			s->group.members[m]->probes[first + i].coverage =
-				s->probes[first + i].coverage;
+			struct probe_session *member = s->group.members[m];
+
+			member->known[first + i].slot = counted->slot;
+			member->probes[first + i].coverage = *coverage;
 		}
 	}
 	return NULL;
-}
-
-/* Returns a process's id in its own namespace, or 0. */
-static uint32_t own_pid(pid_t pid)
-{
-	long own = procfs_status_last_number(pid, "NSpid:");
-
-	return own > 0 ? (uint32_t)own : 0;
 }
 
 static struct probe_error *take_options(struct probe_session *s,
@@ -517,8 +442,11 @@ static struct probe_error *take_options(struct probe_session *s,
 	s->options.gather.key_count = s->asked.key_count;
 	if (s->asked.kept_count && !options->spans)
 		s->pairs.keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
-	if (!options->follow_children)
-		s->target_pid = own_pid(s->target->pid);
+	if (!options->follow_children) {
+		long own = procfs_status_last_number(s->target->pid, "NSpid:");
+
+		s->target_pid = own > 0 ? (uint32_t)own : 0;
+	}
 	if (options->spans || s->asked.of_pair)
 		s->tick_ns32 = clock_tick_ns32(&s->clock);
 	error = session_take_wait(s);
@@ -562,25 +490,20 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Was a probe switched off by probe_session_select()? Then it is not in the registry. */
-static bool is_off(const struct probe_session *s, uint64_t key)
-{
-	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->known[i].off && s->known[i].key == key)
-			return true;
-	return false;
-}
-
-/* Drops probes that the session already has, and probes of unreadable files. */
+/*
+ * Drops probes that the session already has, and probes of unreadable files. Probes that
+ * probe_session_select() has switched off are not in the registry.
+ */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		struct select_probe *probe = &selection->probes[i];
 
-		probe->unwanted = !probe->module->object ||
-				  registry_probe(&c->registry, probe->key, s->id) ||
-				  is_off(s, probe->key);
+		probe->unwanted =
+			!probe->module->object || registry_probe(&c->registry, probe->key, s->id);
+		for (size_t k = 0; k < s->probe_count; k++)
+			probe->unwanted |= s->known[k].off && s->known[k].key == probe->key;
 	}
 	selection_drop_unwanted(selection);
 }
@@ -686,26 +609,12 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* Adds to the error of a pattern without a match that --follow waits for libraries. */
-static struct probe_error *may_come(struct probe_error *error)
-{
-	struct probe_error *more;
-
-	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
-		return error;
-	more = probe_error_new(error->code,
-		"%s; --follow waits for libraries that are opened later", error->message);
-	more->err = error->err;
-	probe_error_free(error);
-	return more;
-}
-
 /* Starts the session, with the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
-	struct selection selection = {0};
-	struct probe_error *error;
+	AUTO(selection_deinit) struct selection selection = {0};
+	struct probe_error *error, *more;
 
 	/* A session's end needs descriptors, too. */
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
@@ -724,15 +633,21 @@ static struct probe_error *start(
 	/* If the program has no wanted probes, the way it ends is not reported. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
-	if (!error && !s->options.follow_libraries)
-		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
+	if (!error && !s->options.follow_libraries) {
+		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
+		if (error && error->code == PROBE_ERROR_NOT_FOUND) {
+			more = probe_error_new(error->code,
+				"%s; --follow waits for libraries that are opened later",
+				error->message);
+			more->err = error->err;
+			probe_error_free(error);
+			error = more;
+		}
+	}
 	if (!error)
 		error = report_drop_unread(
 			&selection, &s->request, s->options.follow_libraries, c->pid, report);
-	if (!error)
-		error = session_install(s, c, &selection, report);
-	selection_deinit(&selection);
-	return error;
+	return error ? error : session_install(s, c, &selection, report);
 }
 
 struct probe_error *probe_sessions_heirs(
@@ -782,7 +697,7 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 	}
 	/* The target may have opened a library before the gate existed. */
 	if (!error && options->follow_libraries && !target->held)
-		error = session_follow(s);
+		error = session_follow(s, false);
 	if (error && started)
 		probe_error_free(probe_session_stop(s));
 	return error;
@@ -951,8 +866,10 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		session_give_back_flights(session);
 		error = session_serve_gate(session);
 	}
-	if (!error && !session->stopped)
-		error = session_catch_up(session);
+	/* Probe libraries, at intervals, whose threads have continued without being held. */
+	if (!error && !session->stopped && session->gates.catch_up_ns &&
+		clock_monotonic_ns() >= session->gates.catch_up_ns)
+		error = settle(session, session_follow(session, true));
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	if (!error) {
