@@ -422,7 +422,10 @@ PROBE_MUST_CHECK struct probe_error *session_stack_start(
 /* Reads the modules again, if there are names. */
 void session_names_refresh(struct session_names *names);
 void session_names_deinit(struct session_names *names);
-/* Finds where return addresses are saved, if wanted; see unwinder_saved(). */
+/*
+ * Finds where, relative to the stack pointer, a site's function has saved its return address and
+ * its caller's frame pointer, if wanted. The frame pointer need not point to them.
+ */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
 /* Returns the stack in a record that record_layout_read() accepted, or NULL. */
 const struct probe_stack *session_stack_read(struct probe_session *session,

@@ -30,15 +30,11 @@ static bool may_share(const struct probe_session_options *o)
 	       (!o->filter || o->gather.pairing == PROBE_PAIRING_NONE);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
-
 bool session_go_together(
 	const struct probe_session_options *a, const struct probe_session_options *b)
 {
-	return may_share(a) && may_share(b) && same_text(a->filter, b->filter) &&
+	return may_share(a) && may_share(b) && !a->filter == !b->filter &&
+	       (!a->filter || !strcmp(a->filter, b->filter)) &&
 	       a->sample_every == b->sample_every && a->sample_rate == b->sample_rate &&
 	       a->string_bytes == b->string_bytes && a->catalogue == b->catalogue &&
 	       a->follow_libraries == b->follow_libraries &&
