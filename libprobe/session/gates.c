@@ -56,23 +56,6 @@ static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	return error;
 }
 
-static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
-{
-	return (struct waiters_place){.pid = s->target->pid,
-		.children = s->options.follow_children,
-		.address = s->data.rings.layout.data + offset + offsetof(struct probe_gate, turns)};
-}
-
-static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
-{
-	struct launches *launches = watch_launches(s->options.watch);
-	struct launch_gate *gate = &s->gates.exec;
-
-	gate_open(&gate->gate, shared, launches->event);
-	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
-	return launches_add(launches, gate);
-}
-
 struct probe_error *session_prepare_gates(struct probe_session *s)
 {
 	struct probe_error *error = NULL;
@@ -90,6 +73,8 @@ struct probe_error *session_add_gates(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct probe_gate *loader = NULL, *exec = NULL;
+	struct waiters_place place = {
+		.pid = s->target->pid, .children = s->options.follow_children};
 	struct probe_error *error = NULL;
 
 	if (s->options.follow_libraries)
@@ -104,10 +89,16 @@ struct probe_error *session_add_gates(
 		s->gates.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->gates.event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
-	s->gates.loader_place = waiters_place(s, DATA_GATE_OFFSET);
+	place.address = s->data.rings.layout.data + offsetof(struct probe_gate, turns);
+	s->gates.loader_place = s->gates.exec.place = place;
+	s->gates.loader_place.address += DATA_GATE_OFFSET;
 	if (loader)
 		gate_open(&s->gates.loader, loader, s->gates.event);
-	return exec ? open_exec_gate(s, exec) : NULL;
+	if (!exec)
+		return NULL;
+	s->gates.exec.place.address += DATA_EXEC_GATE_OFFSET;
+	gate_open(&s->gates.exec.gate, exec, watch_launches(s->options.watch)->event);
+	return launches_add(watch_launches(s->options.watch), &s->gates.exec);
 }
 
 struct probe_error *session_note_lapse(struct probe_session *s)

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/session/session.h"
 
@@ -157,6 +158,67 @@ bool open_pairs_pop(
 		return false;
 	*time_ns_ret = place->times_ns[place->depth];
 	return true;
+}
+
+/* ==== Tags ==================================================================================== */
+
+struct probe_error *tags_add(struct tags *tags, const char *text)
+{
+	static const struct {
+		const char *name;
+		enum probe_tracer_tag tag;
+	} known[] = {{"point", PROBE_TAG_POINT}, {"observe", PROBE_TAG_OBSERVE},
+		{"count", PROBE_TAG_COUNT}};
+	size_t length = strcspn(text, "@"), i = 0;
+	struct tag_rule rule = {0};
+	struct probe_error *error = NULL;
+
+	while (i < sizeof(known) / sizeof(known[0]) &&
+		(strlen(known[i].name) != length || memcmp(known[i].name, text, length) != 0))
+		i++;
+	if (i == sizeof(known) / sizeof(known[0]))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no tag '%.*s'; there are point, observe, count", (int)length,
+			text);
+	rule.tag = known[i].tag;
+	if (!ARRAY_ROOM(tags->rules, tags->count))
+		return probe_error_no_memory();
+	if (text[length])
+		error = probe_error_prefix(
+			probe_pattern_parse(text + length + 1, &rule.pattern), "tag=%s", text);
+	if (!error)
+		tags->rules[tags->count++] = rule;
+	return error;
+}
+
+enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe)
+{
+	for (size_t i = tags->count; i-- > 0;) {
+		const struct probe_pattern *pattern = tags->rules[i].pattern;
+
+		if (pattern && !probe_pattern_matches(pattern, probe->path ? probe->path : "",
+				       probe->provider, probe->name))
+			continue;
+		tags->rules[i].applied = true;
+		return tags->rules[i].tag;
+	}
+	return PROBE_TAG_POINT;
+}
+
+const char *tags_idle(const struct tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		if (tags->rules[i].pattern && !tags->rules[i].applied)
+			return probe_pattern_text(tags->rules[i].pattern);
+	return NULL;
+}
+
+void tags_deinit(struct tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		probe_pattern_free(tags->rules[i].pattern);
+	free(tags->rules);
+	*tags = (struct tags){0};
 }
 
 /* ==== Guest =================================================================================== */

@@ -705,11 +705,31 @@ void probe_sessions_stop(
 
 /* ---- Memory of a session --------------------------------------------------------------------- */
 
+/* Separates a session that is freed from those that share its stubs. */
+static void leave_group(struct probe_session *s)
+{
+	struct probe_session *leader = s->group.leader;
+
+	for (size_t m = 0; m < s->group.member_count; m++)
+		s->group.members[m]->group.leader = NULL;
+	s->group.member_count = 0;
+	probe_error_free(s->group.ended);
+	for (size_t m = 0; leader && m < leader->group.member_count; m++) {
+		if (leader->group.members[m] != s)
+			continue;
+		leader->group.members[m] = leader->group.members[--leader->group.member_count];
+		if (leader->group.recorder == s)
+			leader->group.recorder = leader;
+		break;
+	}
+	s->group.leader = NULL;
+}
+
 void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
-	session_leave_group(session);
+	leave_group(session);
 	inherited_forget(&session->goes_on);
 	session_close_gates(session);
 	session_close_wait(session);

@@ -390,38 +390,35 @@ static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Names an address outside functions: data's symbol, or file and offset. */
-static char *make_label(const struct naming *n, const struct probe_frame *frame)
-{
-	struct module *module = module_at(n, frame->ip);
-	const char *symbol = NULL, *slash = frame->module ? strrchr(frame->module, '/') : NULL;
-	char *ret = NULL;
-
-	if (!frame->module)
-		return NULL;
-	if (module && module->object && !frame->function)
-		symbol = object_data_at(module->object, frame->offset);
-	if (symbol)
-		probe_error_free(probe_demangle(symbol, &ret));
-	if (symbol)
-		return ret ? ret : strdup(symbol);
-	if (asprintf(&ret, "%s+0x%jx", slash ? slash + 1 : frame->module,
-		    (uintmax_t)(frame->function ? frame->function : frame->offset)) < 0)
-		return NULL;
-	return ret;
-}
-
 const char *naming_name(struct naming *n, uint64_t address)
 {
+	const char *symbol = NULL, *slash;
+	const struct probe_frame *frame;
+	struct module *module;
 	struct named *named;
 
 	if (!is_nameable(n, address) && (!look_again(n) || !is_nameable(n, address)))
 		return NULL;
 	named = named_at(n, address, false);
-	if (!named || named->frame.symbol)
-		return named ? named->frame.symbol : NULL;
-	if (!named->label)
-		named->label = make_label(n, &named->frame);
+	if (!named)
+		return NULL;
+	frame = &named->frame;
+	if (frame->symbol || named->label || !frame->module)
+		return frame->symbol ? frame->symbol : named->label;
+	/* An address outside functions has the name of data, or of a file and an offset. */
+	module = module_at(n, frame->ip);
+	if (module && module->object && !frame->function)
+		symbol = object_data_at(module->object, frame->offset);
+	if (symbol) {
+		probe_error_free(probe_demangle(symbol, &named->label));
+		if (!named->label)
+			named->label = strdup(symbol);
+		return named->label;
+	}
+	slash = strrchr(frame->module, '/');
+	if (asprintf(&named->label, "%s+0x%jx", slash ? slash + 1 : frame->module,
+		    (uintmax_t)(frame->function ? frame->function : frame->offset)) < 0)
+		named->label = NULL;
 	return named->label;
 }
 

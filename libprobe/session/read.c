@@ -20,34 +20,6 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 	return NULL;
 }
 
-/*
- * Computes the filter's value again from the record, with the ids that the stub saw, in the
- * target's namespace. It was not 0 for the stub. If it is 0 now, the filter uses the CPU, which the
- * stub did not know, and the value is null.
- */
-static struct probe_value filter_value(const struct probe_session *s,
-	const struct session_site *site, const struct ring_record *record,
-	const struct probe_hit *hit)
-{
-	int32_t pid = s->target_pid ? (int32_t)s->target_pid : hit->pid;
-	struct probe_value value = expr_record_value(&site->bound->filter, &site->layout,
-		(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX), pid, hit->cpu);
-
-	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
-}
-
-/* Limits a stamp from a file to those that can be converted. */
-static uint64_t within_years(const struct clock *clock, uint64_t stamp)
-{
-	double most = NOTES_YEARS_NS / clock->stamp_ns;
-
-	if (stamp < clock->first_stamp)
-		return clock->first_stamp;
-	/* A later stamp would overflow. */
-	return (double)(stamp - clock->first_stamp) > most ? clock->first_stamp + (uint64_t)most
-							   : stamp;
-}
-
 /* Values and names of a hit. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
@@ -114,11 +86,20 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock was read after the record, so a later stamp is false. */
-	if (s->remains.dead)
-		stamp = within_years(&s->clock, stamp);
-	else if (stamp > s->clock.last_stamp)
+	/*
+	 * The clock was read after the record, so a later stamp is false. A stamp from a file is
+	 * limited to those that can be converted.
+	 */
+	if (s->remains.dead) {
+		double most = NOTES_YEARS_NS / s->clock.stamp_ns;
+
+		if (stamp < s->clock.first_stamp)
+			stamp = s->clock.first_stamp;
+		else if ((double)(stamp - s->clock.first_stamp) > most)
+			stamp = s->clock.first_stamp + (uint64_t)most;
+	} else if (stamp > s->clock.last_stamp) {
 		stamp = s->clock.last_stamp;
+	}
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
@@ -131,8 +112,18 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
 	writers_find(&s->processes, record->tid, &ret->pid, &ret->tid);
-	if (s->options.filter_value && site->bound->filter.count)
-		ret->filter = filter_value(s, site, record, ret);
+	/*
+	 * Compute the filter's value again, with the ids that the stub saw, in the target's
+	 * namespace. It was not 0 for the stub. If it is 0 now, the filter uses the CPU, which the
+	 * stub did not know, and the value is null.
+	 */
+	if (s->options.filter_value && site->bound->filter.count) {
+		ret->filter = expr_record_value(&site->bound->filter, &site->layout,
+			(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX),
+			s->target_pid ? (int32_t)s->target_pid : ret->pid, ret->cpu);
+		if (!ret->filter.u)
+			ret->filter = (struct probe_value){.kind = PROBE_VALUE_NULL};
+	}
 	if (!s->options.spans)
 		return length;
 	more = read_begin(s, (const uint8_t *)record + length, size - length, stamp, room, ret);

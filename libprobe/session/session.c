@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions, which belong to this process and end with it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,6 +370,104 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 	return follows ? settle(s, error) : error;
 }
 
+/* ==== Sessions that share stubs =============================================================== */
+
+/*
+ * Each site has one stub for all of them, with an action for each, so a
+ * hit saves registers, reads arguments and samples once (arch/stub.h).
+ *
+ * The first of the sessions, the leader, is what the registry and other controllers see: it has the
+ * stubs, the gates and the memory. The others are its members. A member is a session like any other
+ * for those who read it: it has probes, expressions and a part of the leader's memory with slots,
+ * cells, a table of start events, or rings. They all end at once, because their stubs do.
+ *
+ * Only one session records, because a stub has one layout of records. The expressions of the others
+ * use its captures, and add those that they need besides.
+ */
+
+/* Returns true if a session with these options can share its stubs at all. */
+static bool may_share(const struct probe_session_options *o)
+{
+	return !o->overwrite && !o->file && !o->switched && !o->until_full && !o->filter_value &&
+	       !o->begin_stacks && o->stack == PROBE_STACK_NONE &&
+	       /* probes without a partner are dropped for one session and not for the other */
+	       o->gather.pairing != PROBE_PAIRING_NAMES &&
+	       /* the filter of a pair is for its start event, or for both events */
+	       (!o->filter || o->gather.pairing == PROBE_PAIRING_NONE);
+}
+
+/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
+static bool go_together(
+	const struct probe_session_options *a, const struct probe_session_options *b)
+{
+	return may_share(a) && may_share(b) && !a->filter == !b->filter &&
+	       (!a->filter || !strcmp(a->filter, b->filter)) &&
+	       a->sample_every == b->sample_every && a->sample_rate == b->sample_rate &&
+	       a->string_bytes == b->string_bytes && a->catalogue == b->catalogue &&
+	       a->follow_libraries == b->follow_libraries &&
+	       a->follow_children == b->follow_children &&
+	       (a->kind != PROBE_SESSION_RECORD || b->kind != PROBE_SESSION_RECORD);
+}
+
+/*
+ * Makes all but one of the sessions members of that one, the leader. Errors:
+ * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
+ */
+static struct probe_error *join(
+	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret)
+{
+	struct probe_session *leader = sessions[0];
+	size_t keeping = 0;
+
+	*leader_ret = leader;
+	if (count == 1)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		keeping += sessions[i]->asked.kept_count > 0;
+	/* Memory that is allocated in advance has no room to waste between parts. */
+	if (keeping > 1 || overcommit_is_strict())
+		return probe_error_new(
+			PROBE_ERROR_UNSUPPORTED, "the sessions cannot share their stubs");
+	leader->group.recorder = leader;
+	for (size_t i = 0; i < count; i++) {
+		if (sessions[i]->options.kind == PROBE_SESSION_RECORD)
+			leader->group.recorder = sessions[i];
+		if (i == 0)
+			continue;
+		sessions[i]->group.leader = leader;
+		leader->group.members[leader->group.member_count++] = sessions[i];
+		/* One watch serves all, and the leader has the gates. */
+		if (sessions[i]->options.watch)
+			leader->options.watch = sessions[i]->options.watch;
+		sessions[i]->options.watch = NULL;
+	}
+	return NULL;
+}
+
+/* Gives a member its part of the leader's memory, which exists now. */
+static struct probe_error *take_part(struct probe_session *s)
+{
+	struct probe_error *error;
+
+	s->id = s->group.leader->id;
+	s->data.fd = fcntl(s->group.leader->data.fd, F_DUPFD_CLOEXEC, 0);
+	if (s->data.fd < 0)
+		return probe_error_system(errno, "cannot copy a descriptor");
+	error = rings_open(s->data.fd, &s->group.part.layout, &s->data.rings);
+	s->data.view = (struct snapshot){
+		.base = s->data.rings.base, .fd = s->data.fd, .layout = s->data.rings.layout};
+	return error ? error : session_open_wait(s);
+}
+
+/* Makes the next poll of each member fail, because the session has ended by itself. */
+static void note_end(struct probe_session *s, const struct probe_error *why)
+{
+	for (size_t m = 0; m < s->group.member_count; m++)
+		if (!s->group.members[m]->group.ended)
+			s->group.members[m]->group.ended =
+				probe_error_new(why->code, "%s", why->message);
+}
+
 /* ==== Session ================================================================================= */
 
 enum {
@@ -531,7 +631,7 @@ static struct probe_error *take_session(void *data, struct install *install)
 			.layout = s->data.rings.layout};
 		error = session_open_wait(s);
 		for (size_t m = 0; m < s->group.member_count && !error; m++)
-			error = session_take_part(s->group.members[m]);
+			error = take_part(s->group.members[m]);
 		if (error)
 			return error;
 	}
@@ -717,7 +817,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		created += !error;
 	}
 	if (!error)
-		error = session_join(ret, count, &leader);
+		error = join(ret, count, &leader);
 	if (!error)
 		error = start_created(leader, report);
 	while (error && created)
@@ -727,7 +827,7 @@ static struct probe_error *start_once(struct probe_target *target,
 
 /*
  * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
- * probe_session_start(), and those of session_join().
+ * probe_session_start(), and those of join().
  */
 static struct probe_error *start_joined(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *const *options,
@@ -789,7 +889,7 @@ struct probe_error *probe_sessions_start(struct probe_target *target,
 			bool fits = !ret[k];
 
 			for (size_t m = 0; m < some; m++)
-				fits = fits && session_go_together(options[indices[m]], options[k]);
+				fits = fits && go_together(options[indices[m]], options[k]);
 			if (fits)
 				indices[some++] = k;
 		}
@@ -832,24 +932,6 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
-/*
- * Ends the session if a filter forbids its stubs' calls. Hands over its records first, because the
- * caller does not poll again after an error.
- */
-static struct probe_error *stop_for_filters(
-	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
-{
-	struct probe_error *error = session_look_at_filters(s);
-
-	if (!error)
-		return NULL;
-	probe_error_free(probe_session_stop(s));
-	session_note_end(s, error);
-	session_read_rings(s, visit, data);
-	session_update_counts(s);
-	return error;
-}
-
 struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
 {
@@ -870,8 +952,16 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	if (!error && !session->stopped && session->gates.catch_up_ns &&
 		clock_monotonic_ns() >= session->gates.catch_up_ns)
 		error = settle(session, session_follow(session, true));
-	if (!error && !session->stopped)
-		error = stop_for_filters(session, visit, data);
+	if (!error && !session->stopped) {
+		error = session_look_at_filters(session);
+		if (error) {
+			/* The caller does not poll again after an error: hand over the records. */
+			probe_error_free(probe_session_stop(session));
+			note_end(session, error);
+			session_read_rings(session, visit, data);
+			session_update_counts(session);
+		}
+	}
 	if (!error) {
 		error = session->group.ended;
 		session->group.ended = NULL;

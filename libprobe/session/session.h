@@ -306,7 +306,7 @@ struct session_pairs {
 };
 
 /*
- * Sessions that share stubs (shared.c). The stubs of the leader also act for its members, which
+ * Sessions that share stubs (session.c). The stubs of the leader also act for its members, which
  * have the same probes and sites, at the same indices. Only the leader is in the registry. A member
  * has its part of the leader's memory.
  */
@@ -411,7 +411,7 @@ struct data_needs session_needs(const struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report);
 
-/* ---- Call stacks (naming.c) ----------------------------------------------------- */
+/* ---- Names and call stacks of addresses (naming.c) ------------------------------- */
 
 /*
  * Prepares to unwind stacks and name addresses, if asked. Errors: as naming_create() and
@@ -431,8 +431,6 @@ struct unwind_saved session_stack_saved(const struct probe_session *session, uin
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
-/* ---- Names of addresses (naming.c) ---------------------------------------------- */
-
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
 /*
@@ -449,29 +447,17 @@ void session_name_values(const struct session_names *names, const struct record_
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
-/* ---- Sessions that share stubs (shared.c) ---------------------------------------- */
-
-/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
-bool session_go_together(
-	const struct probe_session_options *a, const struct probe_session_options *b);
-/*
- * Makes all but one of the sessions members of that one, the leader. Errors:
- * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
- */
-PROBE_MUST_CHECK struct probe_error *session_join(
-	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret);
-/* Gives a member its part of the leader's memory, which exists now. */
-PROBE_MUST_CHECK struct probe_error *session_take_part(struct probe_session *member);
-/* Makes the next poll of each member fail, because the session has ended by itself. */
-void session_note_end(struct probe_session *session, const struct probe_error *why);
-/* Separates a session that is freed from the others. */
-void session_leave_group(struct probe_session *session);
-
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
 /* Makes the session check all its listed sites. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
+
+/*
+ * Reserves address space for the session's end, because ending fails if memory is short, and the
+ * probes would stay on. If it fails, the address space is released, and the session is ended again.
+ */
+PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Parts of a session (session.c) ----------------------------------------------------- */
 
@@ -521,14 +507,6 @@ void session_note_waiting(struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
 void session_close_gates(struct probe_session *session);
 void session_close_wait(struct probe_session *session);
-
-/* ---- End of a session (look.c) ----------------------------------------------------------- */
-
-/*
- * Reserves address space for the session's end, because ending fails if memory is short, and the
- * probes would stay on. If it fails, the address space is released, and the session is ended again.
- */
-PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Reading (read.c) ------------------------------------------------------------ */
 
@@ -611,8 +589,6 @@ bool open_pairs_pop(
 /* Like probe_remains_open(), for a descriptor, which it closes. `path` is for messages. */
 PROBE_MUST_CHECK struct probe_error *remains_of(
 	int fd, const char *path, struct probe_remains **ret);
-
-/* ---- Stacks ---------------------------------------------------------------------------------- */
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 

@@ -290,12 +290,12 @@ static struct probe_error *add_to_group(struct probe_session *s, const struct ar
 static void note_begins(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, const struct pair_part *parts)
 {
-	for (size_t i = 0; i < selection->probe_count; i++) {
+	for (size_t i = 0; i < selection->probe_count && s->asked.kept_count; i++) {
 		const struct select_probe *probe = &selection->probes[i];
 
-		for (size_t k = 0;
-			parts[i].role == PAIR_BEGIN && !parts[i].takes && k < probe->site_count;
-			k++) {
+		if (parts[i].role != PAIR_BEGIN || parts[i].takes)
+			continue;
+		for (size_t k = 0; k < probe->site_count; k++) {
 			struct record_layout_site site;
 
 			record_layout_site_init(&site, arch, probe->module,
@@ -314,11 +314,8 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 {
 	struct probe_error *error = NULL;
 
-	if (s->asked.kept_count && !s->site_count)
-		note_begins(s, arch, selection, parts[0]);
-	for (size_t m = 0; m < s->group.member_count; m++)
-		if (s->group.members[m]->asked.kept_count && !s->site_count)
-			note_begins(s->group.members[m], arch, selection, parts[m + 1]);
+	for (size_t m = 0; m <= s->group.member_count && !s->site_count; m++)
+		note_begins(m ? s->group.members[m - 1] : s, arch, selection, parts[m]);
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
 		struct select_probe *probe = &selection->probes[i];
