@@ -260,7 +260,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	const struct select_probe *probe, bool *was_on_ret)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
+	size_t count = addresses ? semaphores_of(s, probe, false, addresses) : 0;
 	bool ok = addresses != NULL;
 
 	for (size_t i = 0; i < count && ok; i++) {

@@ -49,17 +49,6 @@ static const struct select_site *selected(const struct commit_site *at)
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
-/* Do the bytes in memory allow the patch? */
-static bool is_expected(const struct commit_site *at, const uint8_t *found)
-{
-	const struct install_site *as = site_of(at);
-
-	if (!as->is_new)
-		return memcmp(found, as->reg.patched, as->reg.length) == 0;
-	return plan_holds(
-		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
-}
-
 static bool find_sites(struct commit *c)
 {
 	for (const struct install *a = c->transaction->installs; a; a = a->next)
@@ -136,7 +125,7 @@ static bool add_semaphores_of(
 	const struct sdt_notes *notes = &probe->module->notes;
 	AUTO_FREE uint64_t *addresses =
 		calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of(a->selection, probe, addresses) : 0;
+	size_t count = addresses ? semaphores_of(a->selection, probe, false, addresses) : 0;
 	uint16_t times = select_times(probe);
 	bool ok = addresses != NULL;
 
@@ -228,7 +217,14 @@ static struct probe_error *verify(const struct commit *c)
 		uintmax_t address = text->items[2 * k].address;
 		const struct select_probe *probe =
 			&at->install->selection->probes[selected(at)->probe];
-		bool differs = found && !is_expected(at, found);
+		const struct reg_site *reg = &site_of(at)->reg;
+		/* A patched site must hold its jump, a new one what its plan allows. */
+		bool differs =
+			found &&
+			(site_of(at)->is_new
+					? !plan_holds(at->install->change->arch, selected(at)->plan,
+						  selected(at)->chosen, found)
+					: memcmp(found, reg->patched, reg->length) != 0);
 
 		at->install->change->gone |= !found;
 		at->install->change->differs |= differs;
@@ -340,21 +336,13 @@ static struct probe_error *check_counter(const struct install *a)
 			       a->change, session->data + offsetof(struct data_header, answer));
 }
 
-static bool calls_kernel(const struct install *a)
-{
-	const struct reg_session *session = registry_session(&a->change->registry, a->session);
-
-	return a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu || a->stubs.waits ||
-	       install_is_gate(a) || session->flags & REG_SESSION_KERNEL_TIME;
-}
-
 /* Checks everything during the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
 	struct change *change = c->transaction->change;
 	struct probe_error *error = NULL;
-	bool has_stubs = false;
+	bool has_stubs = false, calls_kernel;
 
 	if (registry_is_stale(&change->registry, change->pid))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -368,7 +356,11 @@ static struct probe_error *look(void *data, bool *again_ret)
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
 		if (a->stubs.takes_time)
 			error = check_counter(a);
-		if (!error && calls_kernel(a))
+		calls_kernel = a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu ||
+			       a->stubs.waits || install_is_gate(a) ||
+			       registry_session(&change->registry, a->session)->flags &
+				       REG_SESSION_KERNEL_TIME;
+		if (!error && calls_kernel)
 			error = threads_check_dispatch(change);
 	}
 	if (!error)

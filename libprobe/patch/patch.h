@@ -114,14 +114,11 @@ void claims_deinit(struct claims *claims);
 uint64_t semaphore_offset(enum sdt_kind kind);
 
 /*
- * Finds the semaphores that tracers raise for a probe, sorted. `addresses` has room for
- * probe->site_count. Returns their number.
+ * Finds the semaphores that tracers raise for a probe or, with `handlers`, the counters of its
+ * handlers' users, sorted. `addresses` has room for probe->site_count. Returns their number.
  */
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
-/* Like semaphores_of(), for the counters of handlers' users. */
-size_t semaphores_of_handlers(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
+	bool handlers, uint64_t *addresses);
 
 /* Semaphores that change together. Initialise with {0}. */
 struct semaphores {
@@ -264,7 +261,8 @@ void transaction_go_back(struct transaction *transaction);
 /* Prepares the stop; call it last before the stop, after all edits and semaphores were added. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/* Reads the memory to change. Errors: as edits_read(), semaphores_read() and toggles_read(). */
+/* Reads the memory to change. Errors: as edits_read() and
+ * semaphores_read(), PROBE_ERROR_REFUSED (another tool has changed a toggle). */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
 /* Writes the change, after all checks. After an error, everything is as it was. */
@@ -393,6 +391,7 @@ struct install {
 	struct install_stubs stubs;
 	struct install_data data;
 	struct install_puns puns;
+	struct claims claims; /* the bytes that patches need; only while sites are planned */
 	/* All sites that share a jump with a new site, selected or not. */
 	struct reg_site *neighbours;
 	size_t neighbour_count;
@@ -658,6 +657,10 @@ size_t hops_original(
 /* Adds a refused site, with copies of its strings. `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
+
+/* Returns the error that nothing is changed because of refused sites, of which it names a probe. */
+PROBE_MUST_CHECK struct probe_error *report_refusal_error(
+	pid_t pid, size_t refused, size_t sites, const struct select_probe *probe);
 
 /*
  * Marks a probe as unwanted because of an error; reports and frees the error. The caller drops

@@ -92,26 +92,6 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 }
 
 /*
- * Skips sites where something has written other bytes. A short jump reaches its stub only while its
- * hop exists.
- */
-static void check(struct mending *m)
-{
-	struct edits *edits = &m->transaction.text;
-
-	for (size_t i = 0; i < m->count; i++) {
-		const struct reg_site *site = m->sites[i];
-		const uint8_t *found = edits_found(edits, 2 * i);
-
-		edits->items[2 * i + 1].is_write =
-			found && site_is_mixed(site, found) &&
-			(!site->hop || site_has_hop(site, m->transaction.change->pid)) &&
-			memcmp(found + site->length, m->wanted[i] + site->length,
-				window_of(site) - site->length) == 0;
-	}
-}
-
-/*
  * Returns the lowest address of a patch at which no thread may be. A thread may be at the first
  * byte and, after a breakpoint, at a twin's second jump.
  */
@@ -151,7 +131,20 @@ static struct probe_error *look(void *data, bool *again_ret)
 	if (error)
 		return error;
 	frames_sort(&t->windows.frames);
-	check(m);
+	/*
+	 * Skip sites where something has written other bytes. A short jump reaches its stub only
+	 * while its hop exists.
+	 */
+	for (size_t i = 0; i < m->count; i++) {
+		const struct reg_site *site = m->sites[i];
+		const uint8_t *found = edits_found(&t->text, 2 * i);
+
+		t->text.items[2 * i + 1].is_write =
+			found && site_is_mixed(site, found) &&
+			(!site->hop || site_has_hop(site, t->change->pid)) &&
+			memcmp(found + site->length, m->wanted[i] + site->length,
+				window_of(site) - site->length) == 0;
+	}
 	for (size_t i = 0; i < m->count && !*again_ret; i++)
 		*again_ret = frames_within(&t->windows.frames, window_start(m, m->sites[i]),
 			m->sites[i]->patch + m->sites[i]->length);

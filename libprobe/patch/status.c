@@ -47,11 +47,11 @@ static struct probe_error *read_all_semaphores(
 	struct probe_error *error;
 
 	for (size_t i = 0; i < s->probe_count && ok; i++) {
-		size_t count = semaphores_of(s, &s->probes[i], addresses);
+		size_t count = semaphores_of(s, &s->probes[i], false, addresses);
 
 		for (size_t k = 0; k < count && ok; k++)
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
-		count = semaphores_of_handlers(s, &s->probes[i], addresses);
+		count = semaphores_of(s, &s->probes[i], true, addresses);
 		for (size_t k = 0; k < count && ok; k++)
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
 	}
@@ -344,10 +344,10 @@ static struct probe_error *probe_states(
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		uint32_t ours = registry_refcount(r, probe->key, false);
-		uint32_t raised = highest_semaphore(
-			&view->semaphores, &at, semaphores_of(s, probe, addresses), r, probe->key);
+		uint32_t raised = highest_semaphore(&view->semaphores, &at,
+			semaphores_of(s, probe, false, addresses), r, probe->key);
 		uint32_t handlers = highest_semaphore(&view->semaphores, &at,
-			semaphores_of_handlers(s, probe, addresses), r, probe->key);
+			semaphores_of(s, probe, true, addresses), r, probe->key);
 		const struct reg_probe *known = registry_persistent(r, probe->key);
 
 		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);

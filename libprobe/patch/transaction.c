@@ -33,42 +33,25 @@
  * Semaphores are written through /proc/PID/mem, because some are in read-only pages (RELRO).
  */
 
-uint64_t semaphore_offset(enum sdt_kind kind)
-{
-	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
-}
-
-/* Collects the distinct addresses `offset` bytes behind a probe's semaphores, sorted. */
-static size_t collect(const struct selection *selection, const struct select_probe *probe,
-	uint64_t offset, uint64_t *addresses)
+size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
+	bool handlers, uint64_t *addresses)
 {
 	size_t count = 0, kept = 0;
 
+	if (handlers ? !sdt_is_ocaml(probe->kind) : probe->kind == SDT_OCAML_HANDLERS)
+		return 0;
 	for (size_t i = 0; i < probe->site_count; i++) {
 		uint64_t address = selection->sites[probe->first_site + i].semaphore;
 
 		if (address)
-			addresses[count++] = address + offset;
+			addresses[count++] =
+				address + (handlers ? semaphore_offset(probe->kind) : 0);
 	}
 	array_sort(addresses, count, sizeof(*addresses), 0);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || addresses[i] != addresses[i - 1])
 			addresses[kept++] = addresses[i];
 	return kept;
-}
-
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
-{
-	return probe->kind == SDT_OCAML_HANDLERS ? 0 : collect(selection, probe, 0, addresses);
-}
-
-size_t semaphores_of_handlers(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
-{
-	return sdt_is_ocaml(probe->kind)
-		       ? collect(selection, probe, semaphore_offset(probe->kind), addresses)
-		       : 0;
 }
 
 /* ---- Changes ------------------------------------------------------------------------- */
@@ -85,13 +68,6 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
 {
 	return add_change(semaphores,
 		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
-}
-
-/* Sets a semaphore to `value`. Returns false if out of memory. */
-static bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value)
-{
-	return add_change(semaphores,
-		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
 /*
@@ -331,7 +307,7 @@ static struct probe_error *look_at_probe(const struct change *change, struct sel
 	const struct select_probe *probe, struct handlers *ret)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of_handlers(s, probe, addresses) : 0;
+	size_t count = addresses ? semaphores_of(s, probe, true, addresses) : 0;
 
 	*ret = (struct handlers){0};
 	for (size_t i = 0; i < probe->site_count; i++) {
@@ -366,14 +342,17 @@ static struct probe_error *add_probe(struct transaction *t, const struct selecti
 	const struct arch_toggle *toggle = t->change->arch->toggle;
 	struct toggles *toggles = &t->toggles;
 	AUTO_FREE uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of_handlers(s, probe, addresses) : 0;
+	size_t count = addresses ? semaphores_of(s, probe, true, addresses) : 0;
 	uint64_t offset = semaphore_offset(probe->kind);
 	int times = select_times(probe);
 	bool ok = addresses != NULL;
 
 	for (size_t i = 0; i < count && ok; i++)
 		ok = request->force
-			     ? semaphores_set(&t->semaphores, addresses[i], on)
+			     ? add_change(&t->semaphores,
+				       (struct semaphore_change){.address = addresses[i],
+					       .is_set = true,
+					       .value = on})
 			     : semaphores_add(&t->semaphores, addresses[i], on ? times : -times);
 	for (size_t i = 0; i < probe->site_count && ok; i++) {
 		const struct select_site *site = &s->sites[probe->first_site + i];
@@ -473,37 +452,6 @@ struct probe_error *toggles_take(struct transaction *t, struct selection *s,
 	}
 	if (!error)
 		selection_drop_unwanted(s);
-	return error;
-}
-
-/* ---- In the stop -------------------------------------------------------------------- */
-
-/*
- * Reads the toggles and decides their bytes by the new counts in `semaphores`, which must just have
- * been read. Errors: PROBE_ERROR_REFUSED, as edits_read().
- */
-static struct probe_error *toggles_read(
-	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid)
-{
-	const struct arch_toggle *toggle = arch_host()->toggle;
-	struct probe_error *error = toggles->count ? edits_read(&toggles->edits, pid) : NULL;
-
-	for (size_t i = 0; i < toggles->count && !error; i++) {
-		const struct toggle *item = &toggles->items[i];
-		struct edit *edit = &toggles->edits.items[i];
-		const uint8_t *found = edits_found(&toggles->edits, i);
-		uint16_t count;
-
-		if (!found || (*found != toggle->on && *found != toggle->off))
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"process %d: the memory at %#jx was changed by another tool: try "
-				"again",
-				pid, (uintmax_t)edit->address);
-		edit->bytes[0] = item->on ? toggle->on : toggle->off;
-		if (item->semaphore && semaphores_coming(semaphores, item->semaphore, &count))
-			edit->bytes[0] = count ? toggle->on : toggle->off;
-		edit->is_write = edit->bytes[0] != *found;
-	}
 	return error;
 }
 
@@ -617,13 +565,36 @@ struct probe_error *transaction_prepare(struct transaction *t)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
+/*
+ * Reads what will be written. The bytes of toggles follow from the new counts in their semaphores.
+ */
 struct probe_error *transaction_read(struct transaction *t)
 {
+	const struct arch_toggle *toggle = arch_host()->toggle;
+	struct edits *edits = &t->toggles.edits;
 	struct probe_error *error = edits_read(&t->text, t->change->pid);
 
 	if (!error)
 		error = semaphores_read(&t->semaphores, t->change->pid);
-	return error ? error : toggles_read(&t->toggles, &t->semaphores, t->change->pid);
+	if (!error && t->toggles.count)
+		error = edits_read(edits, t->change->pid);
+	for (size_t i = 0; i < t->toggles.count && !error; i++) {
+		const struct toggle *item = &t->toggles.items[i];
+		struct edit *edit = &edits->items[i];
+		const uint8_t *found = edits_found(edits, i);
+		uint16_t count;
+
+		if (!found || (*found != toggle->on && *found != toggle->off))
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx was changed by another tool: try "
+				"again",
+				t->change->pid, (uintmax_t)edit->address);
+		edit->bytes[0] = item->on ? toggle->on : toggle->off;
+		if (item->semaphore && semaphores_coming(&t->semaphores, item->semaphore, &count))
+			edit->bytes[0] = count ? toggle->on : toggle->off;
+		edit->is_write = edit->bytes[0] != *found;
+	}
+	return error;
 }
 
 /* Writes sites and toggles. After an error, no site or toggle is changed. */

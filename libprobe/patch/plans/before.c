@@ -78,24 +78,6 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Returns the highest start of a jump that ends at the site or earlier, lies in one page, and does
- * not begin at the function's first instruction. Returns 0 if there is no such start.
- */
-static uint64_t choose_start(
-	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
-{
-	for (size_t i = begins->count; i-- > 0;) {
-		uint64_t start = begins->at[i];
-
-		if (pc - start > PLAN_BEFORE_BYTES || start == function)
-			break;
-		if (pc - start >= jump && start % PAGE_BYTES <= PAGE_BYTES - jump)
-			return start;
-	}
-	return 0;
-}
-
-/*
  * Asks whether the instructions before a site can move, as if a site, `ret`, were at their start.
  * Returns NULL, or the reason why the question is pointless.
  */
@@ -104,12 +86,24 @@ static const char *ask(
 {
 	struct object_function function;
 	struct begins begins;
-	uint64_t start;
+	uint64_t start = 0;
 
 	if (!object_function_at(object, plan->pc, &function) ||
 		!find_begins(object, arch, function.range.start, plan->pc, &begins))
 		return no_start;
-	start = choose_start(&begins, function.range.start, plan->pc, arch->jump_length);
+	/*
+	 * The jump ends at the site or earlier, lies in one page, and does not begin at the
+	 * function's first instruction. The highest such start moves the fewest instructions.
+	 */
+	for (size_t i = begins.count; i-- > 0 && !start;) {
+		uint64_t at = begins.at[i];
+
+		if (plan->pc - at > PLAN_BEFORE_BYTES || at == function.range.start)
+			break;
+		if (plan->pc - at >= arch->jump_length &&
+			at % PAGE_BYTES + arch->jump_length <= PAGE_BYTES)
+			start = at;
+	}
 	if (!start)
 		return no_room;
 	*ret = (struct plan){.pc = start};

@@ -12,6 +12,11 @@
 
 static const char no_count[] = "there is no counter for the users of its handler";
 
+uint64_t semaphore_offset(enum sdt_kind kind)
+{
+	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
+}
+
 bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found)
 {
@@ -47,12 +52,9 @@ static bool holds(const struct arch *arch, const struct plan *plan, const uint8_
 	       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
 }
 
-static const char *take(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take(struct install *a, size_t i)
 {
-	(void)a;
-	(void)claims;
-	return site->semaphore ? NULL : no_count;
+	return a->selection->sites[i].semaphore ? NULL : no_count;
 }
 
 /*
