@@ -653,29 +653,12 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_present(s, from, to);
 }
 
-/* Searches the bytes behind the end of a file in its last page, which exist only in memory. */
-static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
-{
-	struct stat st;
-	uint64_t eof, low;
-
-	if (fstat(fd, &st) != 0 || page_of((uint64_t)st.st_size) == (uint64_t)st.st_size)
-		return;
-	eof = (uint64_t)st.st_size - bias;
-	if (eof - start >= end - start)
-		return;
-	low = page_of(eof) - page_bytes();
-	if (low < start || low > eof)
-		low = start;
-	eof = page_of(eof) + page_bytes();
-	search_run(s, low, eof < end ? eof : end);
-}
-
 /* Searches the part of a file mapped at [start, end). */
 static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
 	uint64_t bias = m->offset - m->start, from, to;
 	int fd = backing_open(&s->backing, m);
+	struct stat st;
 
 	if (fd < 0) {
 		s->unknown = unreadable;
@@ -690,8 +673,16 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 		search_run(s, from - bias < start ? start : from - bias, to - bias);
 	}
 	s->file = -1;
-	if (!s->unknown && !s->no_memory)
-		search_tail(s, start, end, bias, fd);
+	/* The bytes behind the end of the file in its last page exist only in memory. */
+	if (!s->unknown && !s->no_memory && fstat(fd, &st) == 0 &&
+		page_of((uint64_t)st.st_size) != (uint64_t)st.st_size) {
+		uint64_t eof = (uint64_t)st.st_size - bias, low = page_of(eof) - page_bytes();
+		uint64_t after = page_of(eof) + page_bytes();
+
+		if (eof - start < end - start)
+			search_run(s, low < start || low > eof ? start : low,
+				after < end ? after : end);
+	}
 	close(fd);
 }
 

@@ -162,24 +162,6 @@ static void look_deinit(struct look *look)
 	*look = (struct look){0};
 }
 
-static struct probe_error *read_once(pid_t pid, struct look *look)
-{
-	struct probe_error *error = maps_read(pid, &look->maps);
-
-	if (!error)
-		error = modules_read_mapped(procfs_living(pid), &look->maps, NULL, &look->modules);
-	if (!error)
-		error = registry_load(pid, &look->maps, &look->registry);
-	if (!error)
-		error = recall_probes(&look->modules, pid, &look->maps, &look->registry);
-	if (!error)
-		error = select_probes(&look->modules, NULL, 0, &look->selection);
-	if (!error)
-		error = sites_view_read(
-			&look->view, pid, &look->maps, &look->registry, &look->selection);
-	return error;
-}
-
 /*
  * Reads a target. Reads it again if a controller is changing it, because then the registry names
  * sites that are not patched.
@@ -188,8 +170,20 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
 		bool busy = lock_is_taken(pid), any_inconsistent = false;
-		struct probe_error *error = read_once(pid, look);
+		struct probe_error *error = maps_read(pid, &look->maps);
 
+		if (!error)
+			error = modules_read_mapped(
+				procfs_living(pid), &look->maps, NULL, &look->modules);
+		if (!error)
+			error = registry_load(pid, &look->maps, &look->registry);
+		if (!error)
+			error = recall_probes(&look->modules, pid, &look->maps, &look->registry);
+		if (!error)
+			error = select_probes(&look->modules, NULL, 0, &look->selection);
+		if (!error)
+			error = sites_view_read(
+				&look->view, pid, &look->maps, &look->registry, &look->selection);
 		for (size_t k = 0; k < look->registry.site_count && !error; k++)
 			any_inconsistent |=
 				look->registry.sites[k].pc && look->view.states[k] != SITE_PATCHED;

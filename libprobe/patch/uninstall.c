@@ -101,18 +101,6 @@ static size_t leader_of(const struct registry *r, size_t site)
 	return leader;
 }
 
-/* Sites that share a jump end only together. */
-static void end_neighbours(struct ending *e, const struct registry *r)
-{
-	for (size_t i = 0; i < r->site_count; i++)
-		if (!e->sites[i])
-			e->sites[leader_of(r, i)] = false;
-	for (size_t i = 0; i < r->site_count; i++) {
-		e->sites[i] = e->sites[leader_of(r, i)];
-		e->any = e->any || e->sites[i];
-	}
-}
-
 static bool find_ending(struct ending *e, struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -141,7 +129,14 @@ static bool find_ending(struct ending *e, struct transaction *t)
 			kept = !e->stubs[stubs + k - r->stubs];
 		e->sites[i] = !kept || !r->sites[i].pc;
 	}
-	end_neighbours(e, r);
+	/* Sites that share a jump end only together. */
+	for (size_t i = 0; i < r->site_count; i++)
+		if (!e->sites[i])
+			e->sites[leader_of(r, i)] = false;
+	for (size_t i = 0; i < r->site_count; i++) {
+		e->sites[i] = e->sites[leader_of(r, i)];
+		e->any = e->any || e->sites[i];
+	}
 	for (size_t i = 0; i < r->semaphore_count; i++) {
 		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
 		e->any = e->any || e->semaphores[i];
