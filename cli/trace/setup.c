@@ -14,7 +14,6 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
-#include "cli/trace/options.h"
 #include "cli/trace/trace.h"
 
 /* ==== Options ===================================================================================
