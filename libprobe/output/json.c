@@ -295,31 +295,30 @@ void json_stack_fields(struct buffer *out, const char *name, const struct probe_
 	json_close(out, ']');
 }
 
-static void json_row(
-	struct buffer *out, const struct probe_stacks_row *row, const struct probe_view *view)
-{
-	json_open(out, NULL, '{');
-	json_text(out, "provider", row->provider);
-	json_text(out, "name", row->name);
-	if (row->is_heap) {
-		json_unsigned(out, "total_bytes", row->total_bytes);
-		json_unsigned(out, "total_count", row->total_count);
-		json_unsigned(out, "live_bytes", row->live_bytes);
-		json_unsigned(out, "live_count", row->live_count);
-	} else {
-		json_unsigned(out, "count", row->count);
-	}
-	json_text(out, "comm", row->comm);
-	json_stack_fields(out, "end", &row->stack);
-	view_fields(out, view);
-	json_end_line(out);
-}
-
 static void json_stacks(struct format_context *context, const struct probe_stacks_row *rows,
 	size_t count, const struct probe_view *view)
 {
-	for (size_t i = 0; i < count; i++)
-		json_row(&context->out, &rows[i], view);
+	struct buffer *out = &context->out;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_stacks_row *row = &rows[i];
+
+		json_open(out, NULL, '{');
+		json_text(out, "provider", row->provider);
+		json_text(out, "name", row->name);
+		if (row->is_heap) {
+			json_unsigned(out, "total_bytes", row->total_bytes);
+			json_unsigned(out, "total_count", row->total_count);
+			json_unsigned(out, "live_bytes", row->live_bytes);
+			json_unsigned(out, "live_count", row->live_count);
+		} else {
+			json_unsigned(out, "count", row->count);
+		}
+		json_text(out, "comm", row->comm);
+		json_stack_fields(out, "end", &row->stack);
+		view_fields(out, view);
+		json_end_line(out);
+	}
 }
 
 /* ==== Json ==================================================================================== */

@@ -272,31 +272,6 @@ static struct compared_top *compare_tops(const struct comparison *comparison, si
 	return NULL;
 }
 
-/* ---- Writing --------------------------------------------------------------------------- */
-
-static void compare_json(struct buffer *out, const struct comparison *comparison);
-static void compare_text(struct buffer *out, const struct comparison *comparison);
-
-struct probe_error *probe_summary_compare(const struct probe_summary *before,
-	const struct probe_summary_view *before_view, const struct probe_summary *after,
-	const struct probe_summary_view *after_view, enum probe_summary_format format, char **ret,
-	size_t *length_ret)
-{
-	const struct comparison comparison = {{before, after}, {before_view, after_view}};
-	struct buffer out;
-
-	if (format != PROBE_SUMMARY_TEXT && format != PROBE_SUMMARY_JSON)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "two records are compared as text or JSON only");
-	if (!buffer_init(&out))
-		return probe_error_no_memory();
-	if (format == PROBE_SUMMARY_JSON)
-		compare_json(&out, &comparison);
-	else
-		compare_text(&out, &comparison);
-	return summary_take(&out, ret, length_ret);
-}
-
 /* ==== JSON ==================================================================================== */
 
 /*
@@ -481,14 +456,6 @@ static void compare_json_keys(struct buffer *out, const struct comparison *compa
 		for (size_t k = 0; rows && k < value_count; k++)
 			value(out, comparison, tops[SIDE_AFTER], &rows[k]);
 	}
-}
-
-static void compare_json(struct buffer *out, const struct comparison *comparison)
-{
-	records(out, comparison);
-	compare_json_probes(out, comparison);
-	compare_json_pairs(out, comparison);
-	compare_json_keys(out, comparison);
 }
 
 /* ==== Text ==================================================================================== */
@@ -783,29 +750,44 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
 
-static void keys(struct buffer *out, const struct comparison *comparison)
-{
-	size_t count = 0;
-	AUTO_FREE struct compared_top *rows = compare_tops(comparison, &count);
+/* ==== Both formats ============================================================================ */
 
-	out->no_memory |= !rows;
-	for (size_t i = 0; rows && i < count; i++) {
-		if (comparison->summaries[SIDE_AFTER]->key_count || i < SUMMARY_GUESSED_TABLES)
-			values(out, comparison, &rows[i]);
-	}
-}
-
-static void compare_text(struct buffer *out, const struct comparison *comparison)
+struct probe_error *probe_summary_compare(const struct probe_summary *before,
+	const struct probe_summary_view *before_view, const struct probe_summary *after,
+	const struct probe_summary_view *after_view, enum probe_summary_format format, char **ret,
+	size_t *length_ret)
 {
 	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
+	const struct comparison comparison = {{before, after}, {before_view, after_view}};
+	struct compared_top *tops;
+	struct buffer out;
+	size_t count = 0;
 
-	for (int side = 0; side < SIDE_COUNT; side++) {
-		buffer_string(out, names[side]);
-		summary_text_header(out, comparison->summaries[side], comparison->views[side]);
+	if (format != PROBE_SUMMARY_TEXT && format != PROBE_SUMMARY_JSON)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "two records are compared as text or JSON only");
+	if (!buffer_init(&out))
+		return probe_error_no_memory();
+	if (format == PROBE_SUMMARY_JSON) {
+		records(&out, &comparison);
+		compare_json_probes(&out, &comparison);
+		compare_json_pairs(&out, &comparison);
+		compare_json_keys(&out, &comparison);
+		return summary_take(&out, ret, length_ret);
 	}
-	if (!comparison->summaries[SIDE_BEFORE]->hits && !comparison->summaries[SIDE_AFTER]->hits)
-		return;
-	probes(out, comparison);
-	pairs(out, comparison);
-	keys(out, comparison);
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		buffer_string(&out, names[side]);
+		summary_text_header(&out, comparison.summaries[side], comparison.views[side]);
+	}
+	if (!before->hits && !after->hits)
+		return summary_take(&out, ret, length_ret);
+	probes(&out, &comparison);
+	pairs(&out, &comparison);
+	tops = compare_tops(&comparison, &count);
+	out.no_memory |= !tops;
+	for (size_t i = 0; tops && i < count; i++)
+		if (after->key_count || i < SUMMARY_GUESSED_TABLES)
+			values(&out, &comparison, &tops[i]);
+	free(tops);
+	return summary_take(&out, ret, length_ret);
 }

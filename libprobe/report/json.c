@@ -359,3 +359,33 @@ void summary_json(struct buffer *out, const struct probe_summary *summary,
 	callers(out, summary);
 	people(out, summary);
 }
+
+/* ==== The page ================================================================================ */
+
+/* A page is page.html, with these lines in place of one. Its script makes charts and tables. */
+
+static const char place[] = "\nRECORD\n";
+
+void summary_html(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	const char *rest = strstr(page_template, place) + 1;
+	struct buffer json;
+
+	if (!buffer_init(&json)) {
+		out->no_memory = true;
+		return;
+	}
+	summary_json(&json, summary, view, true);
+	buffer_bytes(out, page_template, (size_t)(rest - page_template));
+	/* Strings may hold `</script>` or `<!--`, which would end the element. */
+	for (size_t i = 0; i < json.length; i++) {
+		if (json.data[i] == '<')
+			buffer_string(out, "\\u003c");
+		else
+			buffer_char(out, json.data[i]);
+	}
+	buffer_string(out, rest + strlen(place) - 1);
+	out->no_memory |= json.no_memory;
+	buffer_deinit(&json);
+}

@@ -162,7 +162,7 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 
 /*
  * A summary of events. events.c adds events: keys, threads, stacks; instances.c pairs them;
- * summary.c has the whole, the bins of time, and the rows to show; text.c, json.c and html.c write.
+ * summary.c has the whole, the bins of time, and the rows to show; text.c and json.c write.
  * Tables are limited. Rows that do not fit are counted together, and totals stay exact.
  */
 
