@@ -86,6 +86,23 @@ void probe_spans_free(struct probe_spans *spans)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
+/* Finds or adds a pair by provider and stem. */
+static struct probe_span_pair *find_pair(
+	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
+{
+	struct probe_span_pair *pair;
+
+	while (stem && name[stem - 1] == '_')
+		stem--;
+	pair = map_add(&spans->pairs, sizeof(*pair),
+		MAP_KEY(map_text(provider), {name, stem}, map_text("")));
+	if (!pair)
+		return NULL;
+	pair->provider = map_key(pair);
+	pair->name = pair->provider + strlen(provider) + 1;
+	return pair;
+}
+
 static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
@@ -217,6 +234,17 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 	}
 }
 
+/* Returns the newest open span of a probe that an end event may belong to, or NULL. */
+static struct open_span *find_begin(
+	const struct begins_stack *stack, size_t probe, uint64_t identity)
+{
+	for (size_t at = stack ? stack->depth : 0; at; at--)
+		if (span_at(stack, at - 1)->probe == probe &&
+			identity_matches(span_at(stack, at - 1)->identity, identity))
+			return span_at(stack, at - 1);
+	return NULL;
+}
+
 /* Gets the owner of an event's stack. Returns false if the event has no value to match by. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
@@ -268,20 +296,11 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 		*span_ret = innermost(begins_find(&spans->begins, &key));
 	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
 		*ret = PROBE_SPAN_BEGIN;
-		if (!probe->pair) {
-			/* Pairs have the name that is left without the word of the role. */
-			size_t stem = paired->stem;
-
-			while (stem && paired->plain[stem - 1] == '_')
-				stem--;
-			probe->pair = map_add(&spans->pairs, sizeof(*probe->pair),
-				MAP_KEY(map_text(probe->provider), {paired->plain, stem},
-					map_text("")));
-			if (!probe->pair)
-				return probe_error_no_memory();
-			probe->pair->provider = map_key(probe->pair);
-			probe->pair->name = probe->pair->provider + strlen(probe->provider) + 1;
-		}
+		if (!probe->pair)
+			probe->pair =
+				find_pair(spans, probe->provider, paired->plain, paired->stem);
+		if (!probe->pair)
+			return probe_error_no_memory();
 		return span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
@@ -292,13 +311,9 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
 		return NULL;
 	stack = begins_find(&spans->begins, &key);
-	index = stack && paired->role == PAIR_END ? stack->depth : 0;
-	while (index && (span_at(stack, index - 1)->probe != paired->begin ||
-				!identity_matches(span_at(stack, index - 1)->identity, identity)))
-		index--;
-	if (!index)
+	begin = paired->role == PAIR_END ? find_begin(stack, paired->begin, identity) : NULL;
+	if (!begin)
 		return NULL;
-	begin = span_at(stack, index - 1);
 	begin->pair->ended = true;
 	cross(stack, begin);
 	if (begin->public.parent && event->time_ns > begin->public.begin.time_ns)
