@@ -282,38 +282,29 @@ static bool is_passing(const struct probe_error *error)
 }
 
 /*
- * Goes on while the target cannot be changed, because of a slow controller or debugger. The report
- * says that hits in new libraries are missed, until those libraries are probed.
+ * Handles the result of an attempt to probe new libraries. Goes on while the target cannot be
+ * changed, because of a slow controller or debugger: the report says that hits in new libraries are
+ * missed, until those libraries are probed.
  */
-static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
+static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
 {
+	bool was_behind = s->gates.catch_up_ns != 0;
 	struct probe_error *second = NULL;
 
-	if (!is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
+	if (error && !is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
 		return error;
-	if (!s->gates.catch_up_ns)
+	if (error && !was_behind)
 		second = report_note(&s->report,
 			"process %d: hits in libraries that it opens are not seen for now: %s",
 			s->target->pid, error->message);
-	s->gates.catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
-	probe_error_free(error);
-	return second;
-}
-
-/* Handles the result of an attempt to probe new libraries. */
-static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
-{
-	if (error)
-		return fall_behind(s, error);
-	if (!s->gates.catch_up_ns)
-		return NULL;
 	/* With a debugger attached, an attempt succeeds only if nothing is to be probed. */
-	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
+	if (error || (was_behind && procfs_status_number(s->target->pid, "TracerPid:") > 0)) {
 		s->gates.catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
-		return NULL;
+		probe_error_free(error);
+		return second;
 	}
 	s->gates.catch_up_ns = 0;
-	if (is_replaced(s))
+	if (!was_behind || is_replaced(s))
 		return NULL;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
 		s->target->pid);
@@ -457,15 +448,6 @@ static struct probe_error *take_part(struct probe_session *s)
 	s->data.view = (struct snapshot){
 		.base = s->data.rings.base, .fd = s->data.fd, .layout = s->data.rings.layout};
 	return error ? error : session_open_wait(s);
-}
-
-/* Makes the next poll of each member fail, because the session has ended by itself. */
-static void note_end(struct probe_session *s, const struct probe_error *why)
-{
-	for (size_t m = 0; m < s->group.member_count; m++)
-		if (!s->group.members[m]->group.ended)
-			s->group.members[m]->group.ended =
-				probe_error_new(why->code, "%s", why->message);
 }
 
 /* ==== Session ================================================================================= */
@@ -957,7 +939,14 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		if (error) {
 			/* The caller does not poll again after an error: hand over the records. */
 			probe_error_free(probe_session_stop(session));
-			note_end(session, error);
+			/* The next poll of each member fails, too. */
+			for (size_t m = 0; m < session->group.member_count; m++) {
+				struct probe_session *member = session->group.members[m];
+
+				if (!member->group.ended)
+					member->group.ended =
+						probe_error_new(error->code, "%s", error->message);
+			}
 			session_read_rings(session, visit, data);
 			session_update_counts(session);
 		}
