@@ -111,7 +111,7 @@ struct plan_ops {
 #define X(constant, number, name) extern const struct plan_ops plan_##name;
 PROBE_PLANS(X, )
 #undef X
-enum { PLAN_COUNT = PROBE_PLANS(PROBE_PLAN_ONE, +) };
+enum { PLAN_COUNT = PROBE_PLANS(PROBE_ONE_PLAN, +) };
 
 /* Returns the plan with a number, or NULL. The number may come from a target. */
 const struct plan_ops *plan_of(unsigned int id);
