@@ -164,7 +164,7 @@ struct arch {
 	bool (*overwrites_flags)(const uint8_t *bytes, size_t length);
 	/*
 	 * Decodes at every offset, and reports a superset of the branches into a window
-	 * (arch/windows.h), except short ones: short_branch() finds these around a site.
+	 * (struct arch_windows), except short ones: short_branch() finds these around a site.
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);

@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arch/windows.h"
-
 /* ---- Relocation of instructions --------------------------------------- */
 
 enum {
@@ -67,6 +65,9 @@ struct arch_insn {
 	uint64_t target; /* target of a direct branch, jump or call */
 };
 
+/* ARCH_MOVE_OK if another moved instruction may follow this flow, or why not. */
+enum arch_move_status arch_move_inside(enum arch_flow flow);
+
 /* ---- Functions --------------------------------------------------------- */
 
 enum { ARCH_FUNCTION_ARGS = 18 /* 10 integers, then 8 floating ones */, ARCH_FUNCTION_TEXT = 256 };
@@ -82,6 +83,30 @@ struct arch_entry {
 };
 
 /* ---- Searching code ---------------------------------------------------- */
+
+/*
+ * Windows of sites: the addresses inside a site's coming jump, [site + 1, site + jump_length),
+ * where no code may jump.
+ */
+enum { WINDOWS_FILTER_BITS = 16 };
+
+struct arch_windows {
+	const uint64_t *sites; /* sorted, distinct; borrowed */
+	size_t count;
+	uint8_t jump_length;
+	/*
+	 * A bit for each 4 bytes of addresses, modulo 2^16: if clear, the address is in no window.
+	 */
+	uint64_t filter[(1 << WINDOWS_FILTER_BITS) / 64];
+};
+
+void arch_windows_init(
+	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length);
+
+/*
+ * Returns the highest site whose window contains an address, before which are others; or SIZE_MAX.
+ */
+size_t arch_windows_find(const struct arch_windows *windows, uint64_t address);
 
 /* The search of a module's code, and the functions that receive findings. */
 struct arch_scan {

@@ -5,6 +5,10 @@
 
 #include "arch/arch.h"
 
+/* Implement parse_args of arch/arch.h. */
+size_t x86_64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
+size_t aarch64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
+
 /* The unread part of an argument: [at, end). */
 struct spec_text {
 	const char *at;

@@ -100,46 +100,6 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_unsigned(out, value);
 }
 
-/* Adds the word that names the tracer, and the tracer's value. */
-static void add_tracer(struct buffer *out, const struct tracer_options *tracer, const char *value)
-{
-	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
-	size_t length = value ? strcspn(text, ",") + 1 : strlen(text);
-
-	add_word(out, "-t");
-	buffer_char(out, '\n');
-	buffer_bytes(out, text, length);
-	if (value)
-		add_escaped(out, value);
-}
-
-/* Adds the keys as expressions and, if the user typed names in them, also as typed. */
-static void add_keys(
-	struct buffer *out, const struct kept_options *options, const struct probe_gather *plain)
-{
-	const struct string_list *typed =
-		options->key_names.count ? &options->key_names : &options->tracer.keys;
-	bool named = false;
-
-	for (size_t i = 0; i < plain->key_count; i++) {
-		add_option(out, "-k", plain->keys[i]);
-		named |= strcmp(plain->keys[i], typed->items[i]) != 0;
-	}
-	for (size_t i = 0; named && i < typed->count; i++)
-		add_option(out, "--key-name", typed->items[i]);
-}
-
-static void add_match(struct buffer *out, const struct probe_gather *plain)
-{
-	if (!plain->match)
-		return;
-	add_option(out, "--match", plain->match);
-	if (!plain->match_end)
-		return;
-	buffer_char(out, ':');
-	add_escaped(out, plain->match_end);
-}
-
 /*
  * Makes the words of a session. `plain` has expressions in place of names. The caller frees them.
  */
@@ -148,14 +108,34 @@ static char *kept_text(
 {
 	const struct tracer_options *tracer = &options->tracer;
 	const struct pattern_list *patterns = &options->common.patterns;
+	const struct string_list *typed =
+		options->key_names.count ? &options->key_names : &tracer->keys;
+	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
+	const struct probe_gather *gather = &plain->gather;
 	struct buffer out = {0};
+	bool named = false;
 
 	buffer_unsigned(&out, options->since_ns);
-	add_tracer(&out, tracer, plain->gather.value);
-	add_keys(&out, options, &plain->gather);
+	/* The word that names the tracer, and the tracer's value. */
+	add_word(&out, "-t");
+	buffer_char(&out, '\n');
+	buffer_bytes(&out, text, gather->value ? strcspn(text, ",") + 1 : strlen(text));
+	if (gather->value)
+		add_escaped(&out, gather->value);
+	/* The keys as expressions and, if the user typed names in them, also as typed. */
+	for (size_t i = 0; i < gather->key_count; i++) {
+		add_option(&out, "-k", gather->keys[i]);
+		named |= strcmp(gather->keys[i], typed->items[i]) != 0;
+	}
+	for (size_t i = 0; named && i < typed->count; i++)
+		add_option(&out, "--key-name", typed->items[i]);
 	add_option(&out, "-f", plain->filter);
 	add_option(&out, "--pairs", tracer->pairs);
-	add_match(&out, &plain->gather);
+	add_option(&out, "--match", gather->match);
+	if (gather->match && gather->match_end) {
+		buffer_char(&out, ':');
+		add_escaped(&out, gather->match_end);
+	}
 	add_number(&out, "--every", tracer->every);
 	add_number(&out, "--rate", tracer->rate);
 	add_number(&out, "--keys", tracer->keys_max);
@@ -191,29 +171,15 @@ static char *path_of(const char *pattern, pid_t pid)
 	return NULL;
 }
 
-/* Leaves a started session in the target, together with its words. */
-static struct probe_error *leave(struct probe_session *session, const struct kept_options *options,
-	const struct probe_session_options *its)
-{
-	struct probe_session_options plain = *its;
-	struct probe_error *error = probe_session_plain(session, &plain);
-	char *text;
-
-	if (error)
-		return error;
-	text = kept_text(options, &plain);
-	error = text ? probe_session_leave(session, text) : probe_error_no_memory();
-	free(text);
-	return error;
-}
-
 struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
 	const struct trace_tracer *tracer, struct probe_report *report)
 {
 	struct probe_session_options its = tracer->options;
 	struct kept_options begun = *options;
 	struct probe_session *session = NULL;
-	struct probe_error *error, *stopped;
+	struct probe_session_options plain;
+	struct probe_error *error;
+	char *text = NULL;
 	char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
 	begun.since_ns = clock_now_ns();
@@ -222,11 +188,16 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	its.file = path;
 	error = probe_session_start(target, &options->request.request, &its, report, &session);
 	if (!error) {
-		error = leave(session, &begun, &its);
-		stopped = error ? probe_session_stop(session) : NULL;
-		probe_error_free(stopped);
+		plain = its;
+		error = probe_session_plain(session, &plain);
+		text = error ? NULL : kept_text(&begun, &plain);
+		if (!error)
+			error = text ? probe_session_leave(session, text) : probe_error_no_memory();
+		if (error)
+			probe_error_free(probe_session_stop(session));
 	}
 	probe_session_free(session);
+	free(text);
 	free(path);
 	return error;
 }

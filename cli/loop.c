@@ -20,7 +20,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "cli/child.h"
+#include "cli/processes.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
 
@@ -47,29 +47,21 @@ enum { ROOM_FIRST = 16 };
 /* ---- Signals ---------------------------------------------------------------- */
 
 /*
- * Returns true if an ignored signal must stay ignored, because a signalfd would receive it.
- * nohup(1) makes us ignore SIGHUP on purpose. A shell makes a command with `&` ignore SIGINT, but
- * scripts end a trace with `kill -INT`.
+ * Adds signals to a set, except those that must stay ignored, because a signalfd would receive
+ * them. nohup(1) makes us ignore SIGHUP on purpose. A shell makes a command with `&` ignore SIGINT,
+ * but scripts end a trace with `kill -INT`.
  */
-static bool stays_ignored(int wanted)
+static void add_signals(sigset_t *signals, const int *wanted)
 {
 	struct sigaction action;
 
-	return (wanted == SIGQUIT || wanted == SIGTERM || wanted == SIGHUP || wanted == SIGTSTP) &&
-	       !sigaction(wanted, NULL, &action) && action.sa_handler == SIG_IGN;
-}
+	for (; wanted && *wanted; wanted++) {
+		bool may_stay = *wanted == SIGQUIT || *wanted == SIGTERM || *wanted == SIGHUP ||
+				*wanted == SIGTSTP;
 
-static void add_signals(sigset_t *signals, const int *wanted)
-{
-	for (; wanted && *wanted; wanted++)
-		if (!stays_ignored(*wanted))
+		if (!may_stay || sigaction(*wanted, NULL, &action) || action.sa_handler != SIG_IGN)
 			sigaddset(signals, *wanted);
-}
-
-static void hand_on(const struct loop *loop, int signal)
-{
-	if (loop->child)
-		kill(loop->child, signal);
+	}
 }
 
 static void take_signal(struct loop *loop, int signal)
@@ -83,7 +75,8 @@ static void take_signal(struct loop *loop, int signal)
 		break;
 	case SIGHUP:
 	case SIGTERM:
-		hand_on(loop, signal);
+		if (loop->child)
+			kill(loop->child, signal);
 		break;
 	case SIGINT:
 		break;
@@ -92,14 +85,6 @@ static void take_signal(struct loop *loop, int signal)
 		return;
 	}
 	loop->over = loop->interrupted = true;
-}
-
-static void take_signals(struct loop *loop)
-{
-	struct signalfd_siginfo info;
-
-	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info))
-		take_signal(loop, (int)info.ssi_signo);
 }
 
 /* ---- Events that end a sleep ------------------------------------------------ */
@@ -150,6 +135,7 @@ struct probe_error *loop_sleep(struct loop *loop)
 	uint64_t ns = until > now ? until - now : 0;
 	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	bool no_memory = loop->no_memory, signalled = false;
+	struct signalfd_siginfo info;
 
 	if (ppoll(loop->fds, loop->count, until == UINT64_MAX ? NULL : &timeout, NULL) > 0) {
 		signalled = loop->fds[0].revents != 0;
@@ -161,8 +147,8 @@ struct probe_error *loop_sleep(struct loop *loop)
 		}
 	}
 	begin_round(loop);
-	if (signalled)
-		take_signals(loop);
+	while (signalled && read(loop->signal_fd, &info, sizeof(info)) == sizeof(info))
+		take_signal(loop, (int)info.ssi_signo);
 	messages_retry();
 	return no_memory ? probe_error_no_memory() : NULL;
 }

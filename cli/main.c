@@ -88,22 +88,10 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-static struct probe_error *help(int argc, char **argv, int *status_ret)
-{
-	const struct command *command;
-	char option[] = "--help";
-	char *words[] = {argv[1], option, NULL};
-
-	if (argc < 2 || is_help(argv[1])) {
-		print_help();
-		return NULL;
-	}
-	command = find_command(argv[1]);
-	return command ? command->run(2, words, status_ret) : unknown_command(argv[1]);
-}
-
 static struct probe_error *run(int argc, char **argv, int *status_ret)
 {
+	char option[] = "--help";
+	char *help[] = {NULL, option, NULL};
 	const struct command *command;
 
 	if (argc < 1)
@@ -113,8 +101,15 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 		printf("probectl %s\n", probe_version());
 		return NULL;
 	}
-	if (is_help(argv[0]))
-		return help(argc, argv, status_ret);
+	if (is_help(argv[0])) {
+		if (argc < 2 || is_help(argv[1])) {
+			print_help();
+			return NULL;
+		}
+		help[0] = argv[1];
+		argc = 2;
+		argv = help;
+	}
 	command = find_command(argv[0]);
 	return command ? command->run(argc, argv, status_ret) : unknown_command(argv[0]);
 }
@@ -132,24 +127,18 @@ static bool keep_places(void)
 	return true;
 }
 
-/* Returns true if the reader of our output has closed the pipe, which is no error. */
-static bool reader_left(void)
-{
-	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
-
-	return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
-}
-
 /* Returns a failure status if the output could not be written completely. */
 static int finish_output(int status)
 {
+	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
 	int err = 0;
 
 	if (fflush(stdout) != 0)
 		err = errno;
 	else if (!ferror(stdout))
 		return status;
-	if (err == EPIPE || reader_left())
+	/* The reader of our output has closed the pipe, which is no error. */
+	if (err == EPIPE || (poll(&output, 1, 0) == 1 && (output.revents & POLLERR)))
 		return status;
 	/* If an earlier write has failed, errno is 0 here, and the reason is unknown. */
 	return report_error(

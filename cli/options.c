@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/catalogue.h"
+#include "cli/records.h"
 #include "cli/options.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/nearest.h"
 
 /* ---- Values ----------------------------------------------------------------- */
@@ -50,16 +51,6 @@ struct unit {
 	uint64_t factor;
 };
 
-/* Returns the factor of the unit with the name `text`, or 0 if the unit is unknown. */
-static uint64_t find_unit(const struct unit *units, size_t count, const char *text)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(units[i].name, text) == 0)
-			return units[i].factor;
-	}
-	return 0;
-}
-
 /*
  * Parses the fraction of a number with a unit: ".5" seconds are 500,000,000. At most nine digits.
  */
@@ -83,7 +74,7 @@ static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 /* Parses a number with a unit; the number may have a fraction. Returns false for any other text. */
 static bool take_quantity(const char *text, const struct unit *units, size_t count, uint64_t *ret)
 {
-	uint64_t whole = 0, fraction = 0, factor;
+	uint64_t whole = 0, fraction = 0, factor = 0;
 	const char *at = text, *unit;
 
 	if (!take_digits(&at, &whole))
@@ -91,7 +82,9 @@ static bool take_quantity(const char *text, const struct unit *units, size_t cou
 	unit = at;
 	if (*unit == '.')
 		unit += 1 + strspn(unit + 1, "0123456789");
-	factor = find_unit(units, count, unit);
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(units[i].name, unit) == 0)
+			factor = units[i].factor;
 	if (factor == 0 || (*at == '.' && !take_fraction(&at, factor, &fraction)))
 		return false;
 	return !__builtin_mul_overflow(whole, factor, ret) &&
@@ -136,14 +129,6 @@ struct probe_error *parse_size(const char *text, uint64_t *bytes_ret)
 	return NULL;
 }
 
-static struct probe_error *add_string(struct string_list *strings, const char *text)
-{
-	if (!ARRAY_ROOM(strings->items, strings->count))
-		return probe_error_no_memory();
-	strings->items[strings->count++] = text;
-	return NULL;
-}
-
 struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid)
 {
 	for (size_t i = 0; i < pids->count; i++) {
@@ -179,30 +164,23 @@ struct probe_error *options_catalogue(struct pattern_list *patterns)
 	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
 }
 
-/* Replaces a pattern by an equivalent pattern without names from the catalogue. */
-static struct probe_error *make_plain(struct probe_pattern **pattern)
-{
-	char *text;
-	struct probe_error *error = probe_pattern_plain_text(*pattern, &text);
-
-	probe_pattern_free(*pattern);
-	if (!error)
-		error = probe_pattern_parse(text, pattern);
-	free(text);
-	return error;
-}
-
 struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
 {
 	struct probe_pattern *pattern;
 	struct probe_error *error = NULL;
+	AUTO_FREE char *plain = NULL;
 
 	if (patterns->named && strchr(text, '('))
 		error = options_catalogue(patterns);
 	if (!error)
 		error = probe_pattern_parse_named(text, patterns->catalogue, &pattern);
-	if (!error && patterns->plain)
-		error = make_plain(&pattern);
+	/* Replace it by an equivalent pattern without names from the catalogue. */
+	if (!error && patterns->plain) {
+		error = probe_pattern_plain_text(pattern, &plain);
+		probe_pattern_free(pattern);
+		if (!error)
+			error = probe_pattern_parse(plain, &pattern);
+	}
 	if (error)
 		return error;
 	if (!ARRAY_ROOM(patterns->items, patterns->count)) {
@@ -270,15 +248,6 @@ static void print_row(const struct option_row *row)
 	printf("  %-24s  %s\n", left, row->help);
 }
 
-static void print_help(const struct command_line *line)
-{
-	printf("usage: probectl %s\n\n%s\nOptions:\n", line->synopsis, line->help);
-	for (size_t i = 0; i < line->row_count; i++)
-		print_row(&line->rows[i]);
-	print_row(&(struct option_row){
-		.letter = 'h', .name = "help", .kind = OPTION_FLAG, .help = "print this help"});
-}
-
 /* ---- Options ---------------------------------------------------------------------- */
 
 struct parser {
@@ -299,6 +268,8 @@ static struct probe_error *usage_error(
 
 static struct probe_error *set_option(const struct option_row *row, const char *value)
 {
+	struct string_list *strings = row->target;
+
 	switch (row->kind) {
 	case OPTION_FLAG:
 		*(bool *)row->target = true;
@@ -313,7 +284,10 @@ static struct probe_error *set_option(const struct option_row *row, const char *
 		*(const char **)row->target = value ? value : "";
 		return NULL;
 	case OPTION_STRINGS:
-		return add_string(row->target, value);
+		if (!ARRAY_ROOM(strings->items, strings->count))
+			return probe_error_no_memory();
+		strings->items[strings->count++] = value;
+		return NULL;
 	case OPTION_NUMBER:
 		return parse_number(value, row->target);
 	case OPTION_DURATION:
@@ -392,24 +366,18 @@ static struct probe_error *parse_long(struct parser *parser, char *argument)
 	return unknown_option(parser, argument, length);
 }
 
-static const struct option_row *find_letter(const struct command_line *line, char letter)
-{
-	for (size_t i = 0; i < line->row_count; i++) {
-		if (line->rows[i].letter == letter)
-			return &line->rows[i];
-	}
-	return NULL;
-}
-
 /* Parses one argument that consists of option letters: `-vv`, `-p1`, `-vp 1`. */
 static struct probe_error *parse_letters(struct parser *parser, const char *argument)
 {
 	for (const char *at = argument + 1; *at; at++) {
-		const struct option_row *row = find_letter(parser->line, *at);
+		const struct option_row *row = NULL;
 		char shown[3] = {'-', *at, '\0'};
 		struct probe_error *error;
 		bool takes_rest;
 
+		for (size_t i = 0; i < parser->line->row_count && !row; i++)
+			if (parser->line->rows[i].letter == *at)
+				row = &parser->line->rows[i];
 		if (!row && *at == 'h') {
 			parser->common->helped = true;
 			return NULL;
@@ -448,8 +416,13 @@ struct probe_error *options_parse(
 		if (error)
 			return error;
 	}
-	if (common->helped)
-		print_help(line);
+	if (!common->helped)
+		return NULL;
+	printf("usage: probectl %s\n\n%s\nOptions:\n", line->synopsis, line->help);
+	for (size_t i = 0; i < line->row_count; i++)
+		print_row(&line->rows[i]);
+	print_row(&(struct option_row){
+		.letter = 'h', .name = "help", .kind = OPTION_FLAG, .help = "print this help"});
 	return NULL;
 }
 

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
@@ -25,18 +24,13 @@
 
 enum { QUIET_SECONDS = 2 /* if we wait longer than this for another controller, we report it */ };
 
-static bool has_conditions(const struct common_options *common)
-{
-	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++)
-		if (common->conditions[kind].count)
-			return true;
-	return false;
-}
-
 bool processes_given(const struct common_options *common)
 {
-	return common->pids.count || common->parents.count || common->trees.count ||
-	       has_conditions(common);
+	size_t given = common->pids.count + common->parents.count + common->trees.count;
+
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++)
+		given += common->conditions[kind].count;
+	return given > 0;
 }
 
 struct probe_error *processes_check(const struct common_options *common)
@@ -210,32 +204,29 @@ static char *without_pid(const char *message, pid_t pid)
 	return text;
 }
 
-static bool is_same(const struct mistake *mistake, pid_t pid, const struct probe_error *error)
-{
-	char *first = without_pid(mistake->error->message, mistake->pid);
-	char *text = without_pid(error->message, pid);
-	bool same = first && text && strcmp(first, text) == 0;
-
-	free(first);
-	free(text);
-	return same;
-}
-
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 {
 	struct probe_error *no_memory;
+	char *first, *text;
+	bool same;
 
 	if (error->code != PROBE_ERROR_USAGE && error->code != PROBE_ERROR_NOT_FOUND &&
 		error->code != PROBE_ERROR_PERMISSION)
 		return false;
-	if (mistake->error && !is_same(mistake, pid, error))
-		return false;
-	mistake->count++;
 	if (!mistake->error) {
 		mistake->error = error;
 		mistake->pid = pid;
+		mistake->count++;
 		return true;
 	}
+	first = without_pid(mistake->error->message, mistake->pid);
+	text = without_pid(error->message, pid);
+	same = first && text && strcmp(first, text) == 0;
+	free(first);
+	free(text);
+	if (!same)
+		return false;
+	mistake->count++;
 	no_memory = pid == mistake->pid ? NULL : options_add_pid(&mistake->also, pid);
 	mistake->untold += no_memory != NULL;
 	probe_error_free(no_memory);
@@ -311,9 +302,13 @@ void left_out_report(struct left_out *left, const struct common_options *common)
 	probe_error_free(error);
 }
 
-struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common)
+struct probe_error *left_out_error(struct left_out *left, const struct common_options *common)
 {
-	return mistake_end(&left->lacking, common, 0);
+	struct probe_error *error = mistake_end(&left->lacking, common, 0);
+
+	return error ? error
+		     : probe_error_new(PROBE_ERROR_NOT_FOUND,
+			       "none of the %zu processes can be traced", common->pids.count);
 }
 
 void left_out_deinit(struct left_out *left, const struct common_options *common)
@@ -367,36 +362,29 @@ int child_spawn_status(const struct probe_error *error)
 	}
 }
 
-/*
- * Returns the signal that killed the process, or 0. A killed process takes a moment to become a
- * zombie, so this tries several times.
- */
-static int killed_by(const struct probe_target *target, const struct probe_error *error)
+struct probe_error *child_error(
+	struct probe_error *error, const struct probe_target *target, int *status_ret)
 {
-	int looks = error->code == PROBE_ERROR_NOT_FOUND ? KILLED_LOOKS : 0;
 	struct probe_fate fate;
+	int looks;
 
+	if (!error)
+		return NULL;
+	looks = error->code == PROBE_ERROR_NOT_FOUND ? KILLED_LOOKS : 0;
 	probe_target_fate(target, -1, &fate);
+	/* A killed process takes a moment to become a zombie. */
 	for (int i = 0; !fate.signal && i < looks; i++) {
 		if (!probe_target_alive(target))
 			looks = ENDING_LOOKS;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 		probe_target_fate(target, -1, &fate);
 	}
-	return fate.signal;
-}
-
-struct probe_error *child_error(
-	struct probe_error *error, const struct probe_target *target, int *status_ret)
-{
-	int signal = error ? killed_by(target, error) : 0;
-
-	if (!signal)
+	if (!fate.signal)
 		return error;
 	probe_error_free(error);
-	error = error_numbered(PROBE_ERROR_ENDED, signal,
+	error = error_numbered(PROBE_ERROR_ENDED, fate.signal,
 		"process %d was killed by SIG%s before its probes were on",
-		(int)probe_target_pid(target), sigabbrev_np(signal));
+		(int)probe_target_pid(target), sigabbrev_np(fate.signal));
 	*status_ret = child_spawn_status(error);
 	return error;
 }

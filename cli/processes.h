@@ -124,8 +124,9 @@ struct left_out {
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
 /* If permissions are missing for some processes, prints one line with a warning about them. */
 void left_out_report(struct left_out *left, const struct common_options *common);
-/* Returns the error about a missing probe, if any, after all processes were left out. */
-struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
+/* Returns the error after all processes were left out: about a missing probe, if any. */
+PROBE_MUST_CHECK struct probe_error *left_out_error(
+	struct left_out *left, const struct common_options *common);
 void left_out_deinit(struct left_out *left, const struct common_options *common);
 
 /* Adds the process id to an error, which may be NULL, if there are several processes. */
@@ -134,5 +135,27 @@ struct probe_error *processes_error(
 
 /* Returns the start of a message that a process is not traced, or "" if it has ended. */
 const char *processes_untraced(const struct probe_error *error);
+
+/* ---- The program that `run`, `trace -- PROGRAM` and other commands start ---------------- */
+
+/*
+ * Starts a program and holds it before its first instruction. If it does not exist or cannot be
+ * executed, sets *status_ret to the exit status that a shell would return.
+ */
+PROBE_MUST_CHECK struct probe_error *child_start(
+	char *const argv[], struct probe_target **ret, int *status_ret);
+
+/* Returns the exit status of probectl after a program could not be started. */
+int child_spawn_status(const struct probe_error *error);
+
+/*
+ * If a signal has killed the held program, on which an operation has failed with `error`, returns
+ * an error that says so, and sets *status_ret. Otherwise returns `error`.
+ */
+PROBE_MUST_CHECK struct probe_error *child_error(
+	struct probe_error *error, const struct probe_target *target, int *status_ret);
+
+/* Returns true if the program has ended. Sets *ret to its exit status as a shell would show it. */
+bool child_ended(pid_t pid, int *ret);
 
 #endif

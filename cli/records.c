@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/records.h"
 #include "libprobe/base/cleanup.h"
@@ -70,20 +69,6 @@ void reading_end(struct reading *reading)
  * $XDG_CONFIG_HOME is ignored.
  */
 
-/* Finds the folder for the user's files, which may not exist. *ret is NULL without a home. */
-static struct probe_error *find_folder(char **ret)
-{
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	int length = 0;
-
-	*ret = NULL;
-	if (config && *config == '/')
-		length = asprintf(ret, "%s/probectl/probes.d", config);
-	else if (home && *home == '/')
-		length = asprintf(ret, "%s/.config/probectl/probes.d", home);
-	return length < 0 ? probe_error_no_memory() : NULL;
-}
-
 static int is_probes_file(const struct dirent *entry)
 {
 	static const char suffix[] = ".probes";
@@ -93,24 +78,7 @@ static int is_probes_file(const struct dirent *entry)
 	       strcmp(entry->d_name + length - end, suffix) == 0;
 }
 
-static struct probe_error *add_file(
-	struct probe_catalogue *catalogue, const char *folder, const char *name)
-{
-	AUTO_FREE char *path = NULL;
-	struct probe_error *error;
-
-	if (asprintf(&path, "%s/%s", folder, name) < 0) {
-		path = NULL;
-		return probe_error_no_memory();
-	}
-	error = probe_catalogue_add(catalogue, path);
-	if (!error || error->code == PROBE_ERROR_MEMORY)
-		return error;
-	report_warning("%s", error->message);
-	probe_error_free(error);
-	return NULL;
-}
-
+/* Adds the files of a folder, which may not exist. Warns about unusable ones. */
 static struct probe_error *add_folder(struct probe_catalogue *catalogue, const char *folder)
 {
 	struct probe_error *error = NULL;
@@ -122,8 +90,20 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 	if (count < 0 && errno != ENOENT && errno != ENOTDIR)
 		report_warning("%s: %s", folder, strerror(errno));
 	for (int i = 0; i < count; i++) {
+		char *path = NULL;
+
+		if (!error && asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0) {
+			path = NULL;
+			error = probe_error_no_memory();
+		}
 		if (!error)
-			error = add_file(catalogue, folder, entries[i]->d_name);
+			error = probe_catalogue_add(catalogue, path);
+		if (error && error->code != PROBE_ERROR_MEMORY) {
+			report_warning("%s", error->message);
+			probe_error_free(error);
+			error = NULL;
+		}
+		free(path);
 		free(entries[i]);
 	}
 	free(entries);
@@ -132,11 +112,19 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 
 struct probe_error *catalogue_open(struct probe_catalogue **ret)
 {
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	struct probe_error *error = probe_catalogue_create(ret);
 	AUTO_FREE char *folder = NULL;
+	int length = 0;
 
-	if (!error)
-		error = find_folder(&folder);
+	if (config && *config == '/')
+		length = asprintf(&folder, "%s/probectl/probes.d", config);
+	else if (home && *home == '/')
+		length = asprintf(&folder, "%s/.config/probectl/probes.d", home);
+	if (length < 0) {
+		folder = NULL;
+		error = probe_error_first(error, probe_error_no_memory());
+	}
 	if (!error && folder)
 		error = add_folder(*ret, folder);
 	if (error) {

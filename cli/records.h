@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Declarations for the commands that read recordings (export, report). */
+/* The reading of recordings (export, report), and the catalogue of known probes. */
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
 
 #include "cli/print/print.h"
+#include "probe/catalogue.h"
 #include "probe/reader.h"
 
 /*
@@ -24,5 +25,12 @@ struct reading reading_begin(bool is_shown);
 void reading_event(struct reading *reading, const struct probe_reader *reader);
 /* Erases the progress line. */
 void reading_end(struct reading *reading);
+
+/*
+ * Creates the library's catalogue, and adds the files NAME.probes in
+ * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name. Warns
+ * about unusable files.
+ */
+PROBE_MUST_CHECK struct probe_error *catalogue_open(struct probe_catalogue **ret);
 
 #endif

@@ -82,23 +82,6 @@ static bool is_alike(const struct probe_refusal *a, const struct probe_refusal *
 	       strcmp(a->reason, b->reason) == 0;
 }
 
-/* Returns true if a refusal in [first, i) has the same text as refusal `i`. */
-static bool is_told(const struct probe_report *report, size_t first, size_t i)
-{
-	while (first < i && !is_alike(&report->refusals[first], &report->refusals[i]))
-		first++;
-	return first < i;
-}
-
-static size_t count_alike(const struct probe_report *report, size_t i)
-{
-	size_t count = 0;
-
-	for (size_t k = i + 1; k < report->refusal_count; k++)
-		count += is_alike(&report->refusals[i], &report->refusals[k]);
-	return count;
-}
-
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
 	struct report_told *told)
 {
@@ -106,6 +89,7 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	/* The common reason of the refusals without a line of their own, or NULL. */
 	const char *why = NULL;
 	bool named = false;
+	size_t first, more;
 
 	for (size_t i = told->refusals; i < report->refusal_count; i++) {
 		const struct probe_refusal *refusal = &report->refusals[i];
@@ -115,9 +99,19 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 		else if (shown == REFUSALS_NAMED && !refusal->named)
 			why = !silent++ || (why && !strcmp(why, refusal->reason)) ? refusal->reason
 										  : NULL;
-		else if (!is_told(report, told->refusals, i))
-			report_refusal(refusal, count_alike(report, i));
 		named |= refusal->named;
+		if (shown == REFUSALS_EACH || (shown == REFUSALS_NAMED && !refusal->named))
+			continue;
+		/* One line for all with the same text. */
+		first = told->refusals;
+		while (first < i && !is_alike(&report->refusals[first], refusal))
+			first++;
+		if (first < i)
+			continue;
+		more = 0;
+		for (size_t k = i + 1; k < report->refusal_count; k++)
+			more += is_alike(refusal, &report->refusals[k]);
+		report_refusal(refusal, more);
 	}
 	if (silent)
 		fprintf(stderr,

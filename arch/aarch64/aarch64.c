@@ -2,10 +2,10 @@
 /* The operations of aarch64. */
 #include <elf.h>
 
-#include "arch/aarch64/args.h"
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/entry.h"
 #include "arch/aarch64/encoding.h"
+#include "arch/spec.h"
 
 /* ==== Decode ================================================================================== */
 
@@ -592,25 +592,21 @@ static enum arch_move_status move_literal(struct move *move)
 	return status;
 }
 
-/* Emits the opposite branch over a jump to the target. */
-static enum arch_move_status emit_around(struct move *move, uint32_t opposite, unsigned int bits)
-{
-	aarch64_set_distance(&opposite, 5, bits, 2 * AARCH64_INSN_LENGTH);
-	emit(move, opposite);
-	return emit_jump(move);
-}
-
 static enum arch_move_status move_branch(struct move *move)
 {
 	bool is_test = move->kind == AARCH64_TB, has_condition = move->kind == AARCH64_B_COND;
 	unsigned int bits = is_test ? 14 : 19;
+	uint32_t opposite;
 
 	if (emit_distance(move, move->insn, 5, bits))
 		return ARCH_MOVE_OK;
 	if (has_condition && (move->insn & 15) >= CONDITION_NEVER)
 		return emit_jump(move);
 	/* Flip the condition's lowest bit, or bit 24 of cbz and tbz. */
-	return emit_around(move, move->insn ^ (has_condition ? 1 : 1 << 24), bits);
+	opposite = move->insn ^ (has_condition ? 1 : 1 << 24);
+	aarch64_set_distance(&opposite, 5, bits, 2 * AARCH64_INSN_LENGTH);
+	emit(move, opposite);
+	return emit_jump(move);
 }
 
 static enum arch_move_status move_call(struct move *move)
@@ -664,15 +660,6 @@ static enum arch_move_status move_one(struct move *move)
 	return ARCH_MOVE_UNDECODABLE;
 }
 
-/* Returns ARCH_MOVE_OK if another moved instruction may follow this flow. */
-static enum arch_move_status check_inside(enum arch_flow flow)
-{
-	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)
-		return ARCH_MOVE_OK;
-	return flow == ARCH_FLOW_CALL || flow == ARCH_FLOW_INDIRECT_CALL ? ARCH_MOVE_CALL_INSIDE
-									 : ARCH_MOVE_FLOW_INSIDE;
-}
-
 /* Moves the instruction at offset ret->length. */
 static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size_t need,
 	uint64_t from, uint64_t to, struct arch_moved *ret)
@@ -687,7 +674,7 @@ static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size
 		return ARCH_MOVE_UNDECODABLE;
 	if (ret->count == ARCH_MOVED_INSNS_MAX)
 		return ARCH_MOVE_UNSUPPORTED;
-	status = check_inside(insn.flow);
+	status = arch_move_inside(insn.flow);
 	ret->falls_through = status == ARCH_MOVE_OK;
 	if (status != ARCH_MOVE_OK && (size_t)ret->length + AARCH64_INSN_LENGTH < need)
 		return status;

@@ -31,16 +31,6 @@ void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm)
 	a64_put(e, op | wide_bit(wide) | three(rd, rn, rm));
 }
 
-void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift)
-{
-	a64_put(e, A64_ADD | wide_bit(true) | shift << 10 | three(rd, rn, rm));
-}
-
-void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra)
-{
-	a64_put(e, 0x1b008000 | wide_bit(wide) | (uint32_t)ra << 10 | three(rd, rn, rm));
-}
-
 void a64_move(struct a64 *e, int rd, int rn)
 {
 	a64_op(e, true, A64_ORR, rd, A64_ZERO, rn);
@@ -103,7 +93,7 @@ void a64_load_word(struct a64 *e, int rt, uint64_t address)
 		a64_address(e, rt, address);
 		disp = 0;
 	}
-	a64_load(e, rt, rt, disp, sizeof(uint32_t), false);
+	a64_memory(e, A64_LOAD, rt, rt, disp, sizeof(uint32_t));
 }
 
 bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value)
@@ -155,34 +145,11 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 	return true;
 }
 
-/* rd = bits `low` to `high` of rn, by ubfm or sbfm. */
-static void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
+void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
 	unsigned int high)
 {
 	a64_put(e, (is_signed ? 0x13000000 : 0x53000000) | wide_bit(wide) | (uint32_t)wide << 22 |
 			   low << 16 | high << 10 | three(rd, rn, 0));
-}
-
-void a64_shift_left(struct a64 *e, bool wide, int rd, int rn, unsigned int count)
-{
-	unsigned int width = wide ? 64 : 32;
-
-	a64_bits(e, wide, false, rd, rn, (width - count) % width, width - 1 - count);
-}
-
-void a64_shift_right(struct a64 *e, bool wide, int rd, int rn, unsigned int count)
-{
-	a64_bits(e, wide, false, rd, rn, count, wide ? 63 : 31);
-}
-
-void a64_extract(struct a64 *e, int rd, int rn, unsigned int low, unsigned int bits, bool is_signed)
-{
-	a64_bits(e, true, is_signed, rd, rn, low, low + bits - 1);
-}
-
-void a64_extract_pair(struct a64 *e, int rd, int rn, int rm, unsigned int low)
-{
-	a64_put(e, 0x93c00000 | low << 10 | three(rd, rn, rm));
 }
 
 /* ---- Memory ----------------------------------------------------------------------------- */
@@ -202,11 +169,10 @@ bool a64_disp_fits(int64_t disp, unsigned int bytes)
 	return is_scaled(disp, bytes) || (disp >= -256 && disp < 256);
 }
 
-/* `opc`: 0 stores, 1 loads, 2 loads with sign extension */
-static bool a64_memory(
-	struct a64 *e, uint32_t opc, int rt, int rn, int64_t disp, unsigned int bytes)
+bool a64_memory(
+	struct a64 *e, enum a64_access access, int rt, int rn, int64_t disp, unsigned int bytes)
 {
-	uint32_t insn = 0x38000000 | size_of(bytes) << 30 | opc << 22 | three(rt, rn, 0);
+	uint32_t insn = 0x38000000 | size_of(bytes) << 30 | access << 22 | three(rt, rn, 0);
 
 	if (is_scaled(disp, bytes))
 		a64_put(e, insn | 0x01000000 | (uint32_t)(disp / bytes) << 10);
@@ -217,40 +183,13 @@ static bool a64_memory(
 	return true;
 }
 
-static uint32_t load_of(unsigned int bytes, bool is_signed)
-{
-	return is_signed && bytes < 8 ? 2 : 1;
-}
-
-bool a64_load(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes, bool is_signed)
-{
-	return a64_memory(e, load_of(bytes, is_signed), rt, rn, disp, bytes);
-}
-
-bool a64_store(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes)
-{
-	return a64_memory(e, 0, rt, rn, disp, bytes);
-}
-
-static void a64_indexed(
-	struct a64 *e, uint32_t opc, int rt, int rn, int rm, unsigned int shift, unsigned int bytes)
+void a64_indexed(struct a64 *e, enum a64_access access, int rt, int rn, int rm, unsigned int shift,
+	unsigned int bytes)
 {
 	if (shift && shift != size_of(bytes))
 		e->overflow = true;
-	a64_put(e, 0x38206800 | size_of(bytes) << 30 | opc << 22 | (uint32_t)(shift != 0) << 12 |
+	a64_put(e, 0x38206800 | size_of(bytes) << 30 | access << 22 | (uint32_t)(shift != 0) << 12 |
 			   three(rt, rn, rm));
-}
-
-void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes,
-	bool is_signed)
-{
-	a64_indexed(e, load_of(bytes, is_signed), rt, rn, rm, shift, bytes);
-}
-
-void a64_store_indexed(
-	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes)
-{
-	a64_indexed(e, 0, rt, rn, rm, shift, bytes);
 }
 
 void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes)
@@ -258,85 +197,10 @@ void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsig
 	a64_put(e, op | size_of(bytes) << 30 | three(rt, rn, rs));
 }
 
-static void a64_pair(struct a64 *e, uint32_t insn, int rt, int rt2, int disp)
+void a64_pair(struct a64 *e, enum a64_pair op, int rt, int rt2, int disp)
 {
-	a64_put(e, insn | ((uint32_t)(disp / 8) & 0x7f) << 15 | (uint32_t)rt2 << 10 |
+	a64_put(e, op | ((uint32_t)(disp / 8) & 0x7f) << 15 | (uint32_t)rt2 << 10 |
 			   (uint32_t)A64_SP << 5 | (uint32_t)rt);
-}
-
-void a64_store_pair(struct a64 *e, int rt, int rt2, int disp)
-{
-	a64_pair(e, 0xa9000000, rt, rt2, disp);
-}
-
-void a64_load_pair(struct a64 *e, int rt, int rt2, int disp)
-{
-	a64_pair(e, 0xa9400000, rt, rt2, disp);
-}
-
-void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes)
-{
-	a64_pair(e, 0xa9800000, rt, rt2, -bytes);
-}
-
-void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes)
-{
-	a64_pair(e, 0xa8c00000, rt, rt2, bytes);
-}
-
-/* ---- Other instructions ------------------------------------------------------------------- */
-
-void a64_store_vector(struct a64 *e, int vector, int rn)
-{
-	a64_put(e, 0x3d800000 | three(vector, rn, 0)); /* str qN, [rn] */
-}
-
-void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)
-{
-	a64_put(e, (bytes == 8 ? 0x9e660000 : 0x1e260000) | three(rd, vector, 0)); /* fmov */
-}
-
-/* ---- SVE. The stack holds predicates and FFR, in the space of three vectors; then the vectors. */
-
-enum { PREDICATES = 16, VECTORS = 32, PREDICATE_VECTORS = 3, VECTORS_MOST = 31 };
-
-/* Loads or stores a predicate (pN) or vector (zN) in slot `slot` above sp. */
-static void a64_sve(struct a64 *e, bool is_load, bool is_vector, int number, uint32_t slot)
-{
-	a64_put(e, (is_load ? 0x85800000 : 0xe5800000) | (uint32_t)is_vector << 14 |
-			   slot >> 3 << 16 | (slot & 7) << 10 | three(number, A64_SP, 0));
-}
-
-static void a64_sve_all(struct a64 *e, bool is_load)
-{
-	for (int i = 0; i < PREDICATES; i++)
-		a64_sve(e, is_load, false, i, (uint32_t)i);
-	for (int i = 0; i < VECTORS; i++)
-		a64_sve(e, is_load, true, i, (uint32_t)(PREDICATE_VECTORS + i));
-}
-
-/* sp += the size of `vectors` vector registers. */
-static void a64_sve_stack(struct a64 *e, int vectors)
-{
-	a64_put(e, 0x04205000 | ((uint32_t)vectors & 0x3f) << 5 | three(A64_SP, 0, A64_SP));
-}
-
-void a64_keep_vectors(struct a64 *e)
-{
-	a64_sve_stack(e, -VECTORS_MOST);
-	a64_sve_stack(e, VECTORS_MOST - VECTORS - PREDICATE_VECTORS);
-	a64_sve_all(e, false);
-	a64_put(e, 0x2519f000); /* rdffr p0.b */
-	a64_sve(e, false, false, 0, PREDICATES);
-}
-
-void a64_restore_vectors(struct a64 *e)
-{
-	a64_sve(e, true, false, 0, PREDICATES);
-	a64_put(e, 0x25289000); /* wrffr p0.b */
-	a64_sve_all(e, true);
-	a64_sve_stack(e, VECTORS_MOST);
-	a64_sve_stack(e, VECTORS + PREDICATE_VECTORS - VECTORS_MOST);
 }
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
@@ -356,79 +220,39 @@ void a64_place(struct a64 *e, int label)
 	e->labels[label] = e->length;
 }
 
-void a64_label_word(struct a64 *e, int label, int from)
-{
-	uint64_t value = e->labels[label] - (from < 0 ? -e->at : e->labels[from]);
-
-	if (e->labels[label] == SIZE_MAX || (from >= 0 && e->labels[from] == SIZE_MAX))
-		e->overflow = true;
-	a64_put(e, (uint32_t)value);
-	a64_put(e, (uint32_t)(value >> 32));
-}
-
-static void a64_branch(struct a64 *e, uint32_t insn, uint8_t low, uint8_t bits, int label)
+void a64_branch(struct a64 *e, uint32_t insn, int label)
 {
 	if (e->fixup_count == A64_FIXUPS) {
 		e->overflow = true;
 		return;
 	}
 	e->fixups[e->fixup_count].at = e->length;
-	e->fixups[e->fixup_count].label = label;
-	e->fixups[e->fixup_count].low = low;
-	e->fixups[e->fixup_count].bits = bits;
-	e->fixup_count++;
+	e->fixups[e->fixup_count++].label = label;
 	a64_put(e, insn);
-}
-
-void a64_label_address(struct a64 *e, int rd, int label)
-{
-	a64_branch(e, 0x10000000 | (uint32_t)rd, 0, 0, label);
-}
-
-void a64_jump(struct a64 *e, int label)
-{
-	a64_branch(e, 0x14000000, 0, 26, label);
-}
-
-void a64_call(struct a64 *e, int label)
-{
-	a64_branch(e, 0x94000000, 0, 26, label);
-}
-
-void a64_call_register(struct a64 *e, int rn)
-{
-	a64_put(e, 0xd63f0000 | three(0, rn, 0)); /* blr */
-}
-
-void a64_return(struct a64 *e, int rn)
-{
-	a64_put(e, 0xd65f0000 | three(0, rn, 0));
-}
-
-void a64_jump_if(struct a64 *e, enum a64_condition condition, int label)
-{
-	a64_branch(e, 0x54000000 | condition, 5, 19, label);
 }
 
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label)
 {
-	a64_branch(e, (is_zero ? 0x34000000 : 0x35000000) | wide_bit(wide) | (uint32_t)rt, 5, 19,
-		label);
+	a64_branch(e, (is_zero ? 0x34000000 : 0x35000000) | wide_bit(wide) | (uint32_t)rt, label);
 }
 
 bool a64_jump_to(struct a64 *e, uint64_t to)
 {
-	uint32_t insn = 0x14000000;
+	uint32_t insn = A64_B;
 	bool ok = aarch64_set_distance(&insn, 0, 26, (int64_t)(to - (e->at + e->length)));
 
 	a64_put(e, insn);
 	return ok;
 }
 
-static bool set_distance(uint32_t *insn, uint8_t low, uint8_t bits, int64_t distance)
+/* Writes a distance into the field that the instruction has for it. */
+static bool set_distance(uint32_t *insn, int64_t distance)
 {
-	return bits ? aarch64_set_distance(insn, low, bits, distance)
-		    : aarch64_set_page_field(insn, distance);
+	if ((*insn & 0x1f000000) == A64_ADR)
+		return aarch64_set_page_field(insn, distance);
+	if ((*insn & 0x7c000000) == A64_B)
+		return aarch64_set_distance(insn, 0, 26, distance);
+	return aarch64_set_distance(insn, 5, 19, distance);
 }
 
 bool a64_finish(struct a64 *e)
@@ -439,8 +263,7 @@ bool a64_finish(struct a64 *e)
 		size_t to = e->labels[e->fixups[k].label], at = e->fixups[k].at;
 		uint32_t insn = aarch64_load(e->out + at);
 
-		if (to == SIZE_MAX || !set_distance(&insn, e->fixups[k].low, e->fixups[k].bits,
-					      (int64_t)to - (int64_t)at))
+		if (to == SIZE_MAX || !set_distance(&insn, (int64_t)to - (int64_t)at))
 			return false;
 		aarch64_store(e->out + at, insn);
 	}

@@ -44,8 +44,6 @@ struct a64 {
 	struct {
 		size_t at;
 		int label;
-		/* The field for the distance. `bits` is 0 for adr, whose field has two parts. */
-		uint8_t low, bits;
 	} fixups[A64_FIXUPS];
 };
 
@@ -71,7 +69,17 @@ enum a64_op {
 	A64_UMULH = 0x1bc07c00, /* 64-bit only */
 	/* these have no rm; A64_CLZ counts the zero bits above the highest set bit */
 	A64_RBIT = 0x5ac00000,
-	A64_CLZ = 0x5ac01000
+	A64_CLZ = 0x5ac01000,
+	A64_MSUB = 0x1b008000, /* rd = ra - rn * rm; ra << 10 is added */
+	A64_EXTR =
+		0x13c00000, /* 64-bit only: rd = 64 bits of rn:rm; the first bit << 10 is added */
+	/* without rd, rm and `wide` */
+	A64_BLR = 0xd63f0000,
+	A64_RET = 0xd65f0000,
+	/* without rm and `wide` */
+	A64_STORE_VECTOR = 0x3d800000, /* 16 bytes of vector register rd, at rn */
+	A64_FMOV = 0x9e660000,	       /* rd = 8 bytes of vector register rn */
+	A64_FMOV_HALF = 0x1e260000     /* 4 bytes */
 };
 
 /* Instruction words with at most one register operand, rt. */
@@ -116,14 +124,27 @@ enum a64_atomic {
 	A64_STORE_RELEASE = 0x089ffc00 /* stlr */
 };
 
+/* Accesses to memory, extended to 64 bits. */
+enum a64_access { A64_STORE = 0, A64_LOAD = 1, A64_LOAD_SIGNED = 2 };
+
+/*
+ * Pairs at sp + disp, a multiple of 8 up to 504. PUSH first changes sp by disp, which is negative;
+ * POP does so afterwards.
+ */
+enum a64_pair {
+	A64_STORE_PAIR = 0xa9000000,
+	A64_LOAD_PAIR = 0xa9400000,
+	A64_PUSH_PAIR = 0xa9800000,
+	A64_POP_PAIR = 0xa8c00000
+};
+
+/* Instruction words that have the distance to a label. A condition is added to A64_B_IF. */
+enum { A64_ADR = 0x10000000, A64_B = 0x14000000, A64_B_IF = 0x54000000, A64_BL = 0x94000000 };
+
 void a64_put(struct a64 *e, uint32_t insn);
 /* `rt` is 0 for an instruction without a register. */
 void a64_one(struct a64 *e, enum a64_one op, int rt);
 void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm);
-/* rd = rn + (rm << shift). */
-void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift);
-/* rd = ra - rn * rm. */
-void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra);
 void a64_move(struct a64 *e, int rd, int rn);
 void a64_const(struct a64 *e, int rd, uint64_t value);
 /* rd = an address, relative to the program counter if in reach. */
@@ -139,58 +160,27 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
  * AND, ORR or EOR of a repeated run of ones. Returns false, and emits nothing, for other constants.
  */
 bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
-/* rd = rn shifted by less than the width; logical to the right. */
-void a64_shift_left(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
-void a64_shift_right(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
-/* rd = 64 bits of rn:rm, from bit `low` on. */
-void a64_extract_pair(struct a64 *e, int rd, int rn, int rm, unsigned int low);
-/* rd = `bits` bits of rn from bit `low` on, extended to 64 bits. */
-void a64_extract(
-	struct a64 *e, int rd, int rn, unsigned int low, unsigned int bits, bool is_signed);
+/* rd = bits `low` to `high` of rn, extended, by ubfm or sbfm; a shift, if they wrap around. */
+void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
+	unsigned int high);
 /*
- * rt = `bytes` bytes (1, 2, 4, 8) at an address, extended, or the reverse. The address is rn +
- * disp, or rn + (rm << shift), with a shift of 0 or log2(bytes). a64_load() and a64_store() return
- * false, and emit nothing, if disp does not fit.
+ * Access `bytes` bytes (1, 2, 4, 8) at an address: rn + disp, or rn + (rm << shift), with a shift
+ * of 0 or log2(bytes). a64_memory() returns false, and emits nothing, if disp does not fit.
  */
 bool a64_disp_fits(int64_t disp, unsigned int bytes);
-bool a64_load(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes, bool is_signed);
-bool a64_store(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes);
-void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes,
-	bool is_signed);
-void a64_store_indexed(
-	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
+bool a64_memory(
+	struct a64 *e, enum a64_access access, int rt, int rn, int64_t disp, unsigned int bytes);
+void a64_indexed(struct a64 *e, enum a64_access access, int rt, int rn, int rm, unsigned int shift,
+	unsigned int bytes);
 /* `rs` is 0 for accesses without that register. */
 void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes);
-/* Stores a vector register, 16 bytes. */
-void a64_store_vector(struct a64 *e, int vector, int rn);
-/* Push and pop a thread's SVE state: vectors, predicates and FFR, at most 8960 bytes. */
-void a64_keep_vectors(struct a64 *e);
-void a64_restore_vectors(struct a64 *e);
-/*
- * Store and load a pair at sp + disp, a multiple of 8 up to 504. a64_push_pair() first lowers sp by
- * `bytes`; a64_pop_pair() reverses that.
- */
-void a64_store_pair(struct a64 *e, int rt, int rt2, int disp);
-void a64_load_pair(struct a64 *e, int rt, int rt2, int disp);
-void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes);
-void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
-/* rd = the low 4 or 8 bytes of a vector register. */
-void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
+void a64_pair(struct a64 *e, enum a64_pair op, int rt, int rt2, int disp);
 
 /* a64_label() makes a label; a64_place() puts it at the next instruction. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
-/*
- * Emits 8 bytes: the address of `label` or, unless `from` is negative, its distance from label
- * `from`. Both labels are placed.
- */
-void a64_label_word(struct a64 *e, int label, int from);
-void a64_label_address(struct a64 *e, int rd, int label);
-void a64_jump(struct a64 *e, int label);
-void a64_call(struct a64 *e, int label);
-void a64_call_register(struct a64 *e, int rn);
-void a64_return(struct a64 *e, int rn);
-void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
+/* Emits an instruction with the distance to a label. */
+void a64_branch(struct a64 *e, uint32_t insn, int label);
 /* Jumps if the register rt is zero, or if it is not. */
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
 /* Returns false if the address is out of reach. */

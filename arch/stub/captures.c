@@ -328,23 +328,6 @@ static void ask(struct form *f, const struct stub_plan *p)
 	FORM(f, .op = FORM_NO);
 }
 
-/* Makes the subroutine answer yes if FROM is always readable (arch_stub.safe). */
-static void if_safe(struct form *f, const struct stub_plan *p)
-{
-	for (size_t i = 0; i < p->stub->safe.count; i++) {
-		const struct arch_extent *safe = &p->stub->safe.pages[i];
-		int other = form_label(f);
-
-		form_address(f, FORM_VALUE, safe->start);
-		form_move(f, FORM_SCRATCH, FORM_FROM);
-		form_two(f, FORM_SUB, true, FORM_SCRATCH, FORM_VALUE);
-		form_const(f, FORM_VALUE, safe->size);
-		form_jump_if(f, true, FORM_SCRATCH, FORM_NOT_BELOW, FORM_VALUE, other);
-		FORM(f, .op = FORM_YES);
-		form_place(f, other);
-	}
-}
-
 /*
  * Makes the subroutine answer yes if FROM is in the main thread's stack, above the stack pointer.
  */
@@ -371,7 +354,18 @@ static void if_above(struct form *f, const struct stub_plan *p)
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
-	if_safe(f, p);
+	for (size_t i = 0; i < p->stub->safe.count; i++) {
+		const struct arch_extent *safe = &p->stub->safe.pages[i];
+		int other = form_label(f);
+
+		form_address(f, FORM_VALUE, safe->start);
+		form_move(f, FORM_SCRATCH, FORM_FROM);
+		form_two(f, FORM_SUB, true, FORM_SCRATCH, FORM_VALUE);
+		form_const(f, FORM_VALUE, safe->size);
+		form_jump_if(f, true, FORM_SCRATCH, FORM_NOT_BELOW, FORM_VALUE, other);
+		FORM(f, .op = FORM_YES);
+		form_place(f, other);
+	}
 	/* yes if FROM is in the page of the site's stack pointer */
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
@@ -662,21 +656,6 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_place(f, done);
 }
 
-/* VALUE = a record's word for NEXT bytes at POINTER; temporary `temp` holds the stated length. */
-static void sized_bytes(
-	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp)
-{
-	int kept = form_label(f);
-
-	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
-	FORM(f, .op = FORM_CALL_NEST, .label = p->extent);
-	form_const(f, FORM_NEXT, c->bytes_max);
-	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_BELOW, form_temp(temp), kept);
-	form_const(f, FORM_NEXT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
-	form_two(f, FORM_OR, true, FORM_VALUE, FORM_NEXT);
-	form_place(f, kept);
-}
-
 /*
  * Stores the pair (pointer and length) for bytes, or a string, whose length an argument states.
  * Jumps to `bad` if the length or the pointer is unreadable.
@@ -700,10 +679,20 @@ static void prepare_bytes(
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_ABOVE, form_temp(temp), all);
 	form_load(f, FORM_NEXT, form_temp(temp), sizeof(uint64_t), false);
 	form_place(f, all);
-	if (c->is_string)
+	if (c->is_string) {
 		sized_string(f, p, temp);
-	else
-		sized_bytes(f, p, c, temp);
+	} else {
+		int kept = form_label(f);
+
+		form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
+		FORM(f, .op = FORM_CALL_NEST, .label = p->extent);
+		form_const(f, FORM_NEXT, c->bytes_max);
+		form_jump_if_at(
+			f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_BELOW, form_temp(temp), kept);
+		form_const(f, FORM_NEXT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+		form_two(f, FORM_OR, true, FORM_VALUE, FORM_NEXT);
+		form_place(f, kept);
+	}
 	form_store_pair(f, temp, FORM_POINTER);
 }
 

@@ -113,20 +113,6 @@ static void order(struct form *f)
 	form_place(f, ordered);
 }
 
-/* RIGHT = the sum if RIGHT is infinite or NaN. SPARE is twice the bits of infinity. */
-static void add_special(struct form *f, int done)
-{
-	int no_number = form_label(f);
-
-	form_jump_if(f, true, FORM_POINTER, FORM_ABOVE, FORM_SPARE, no_number);
-	form_jump_if(f, true, FORM_NEXT, FORM_BELOW, FORM_SPARE, done);
-	form_jump_if(f, true, FORM_RIGHT, FORM_EQ, FORM_SCRATCH, done);
-	form_place(f, no_number);
-	form_const(f, FORM_SPARE, UINT64_C(0xfff) << (FRACTION_BITS - 1)); /* a quiet NaN */
-	form_two(f, FORM_OR, true, FORM_RIGHT, FORM_SPARE);
-	form_jump(f, done);
-}
-
 /* Splits twice the magnitude in `fraction` into exponent and fraction. SCRATCH has only bit 62. */
 static void take_apart(struct form *f, int exponent, int fraction)
 {
@@ -238,6 +224,7 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 {
 	int special = form_label(f), done = form_label(f), both = form_label(f);
 	int minus = form_label(f), rounded = form_label(f);
+	int no_number = form_label(f);
 
 	form_load(f, FORM_SCRATCH, mem, sizeof(uint64_t), false);
 	order(f);
@@ -266,7 +253,13 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 	form_jump(f, done);
 
 	form_place(f, special);
-	add_special(f, done);
+	form_jump_if(f, true, FORM_POINTER, FORM_ABOVE, FORM_SPARE, no_number);
+	form_jump_if(f, true, FORM_NEXT, FORM_BELOW, FORM_SPARE, done);
+	form_jump_if(f, true, FORM_RIGHT, FORM_EQ, FORM_SCRATCH, done);
+	form_place(f, no_number);
+	form_const(f, FORM_SPARE, UINT64_C(0xfff) << (FRACTION_BITS - 1)); /* a quiet NaN */
+	form_two(f, FORM_OR, true, FORM_RIGHT, FORM_SPARE);
+	form_jump(f, done);
 	form_place(f, done);
 }
 
@@ -457,28 +450,11 @@ static void value_of(struct context *c, int node)
 
 /* ---- Conditions ------------------------------------------------------------------ */
 
-/* Jumps to `differ` unless the bytes at VALUE equal `text`. */
-static void compare_bytes(struct context *c, const char *text, size_t length, int differ)
-{
-	size_t at = 0;
-
-	for (; length - at >= 8; at += 8) {
-		uint64_t word = 0;
-
-		for (int k = 7; k >= 0; k--)
-			word = word << 8 | (uint8_t)text[at + k];
-		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
-			.bytes = 8, .value = word, .label = differ);
-	}
-	for (; at < length; at++)
-		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
-			.bytes = 1, .value = (uint8_t)text[at], .label = differ);
-}
-
 static void string_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	int pair = c->plan->temp[n->capture], end = form_label(c->f);
 	int differ = when ? end : label;
+	size_t at = 0;
 
 	form_load(c->f, FORM_VALUE, form_temp(pair + 1), sizeof(uint32_t), false);
 	/* A truncated string's word has a flag, so it equals no complete string. */
@@ -487,7 +463,17 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	form_jump_if_const(c->f, false, FORM_VALUE,
 		n->kind == ARCH_EXPR_STRING_IS ? FORM_NE : FORM_BELOW, n->text_length, differ);
 	form_load(c->f, FORM_VALUE, form_temp(pair), sizeof(uint64_t), false);
-	compare_bytes(c, n->text, n->text_length, differ);
+	for (; n->text_length - at >= 8; at += 8) {
+		uint64_t word = 0;
+
+		for (int k = 7; k >= 0; k--)
+			word = word << 8 | (uint8_t)n->text[at + k];
+		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
+			.bytes = 8, .value = word, .label = differ);
+	}
+	for (; at < n->text_length; at++)
+		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
+			.bytes = 1, .value = (uint8_t)n->text[at], .label = differ);
 	if (when)
 		form_jump(c->f, label);
 	form_place(c->f, end);

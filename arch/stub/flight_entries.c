@@ -150,28 +150,12 @@ static void load_search(struct form *f, const struct stub_plan *p)
 	form_address(f, FORM_POINTER, p->at->action->flights.table);
 }
 
-/*
- * The taken entry at RIGHT has this hit's hash. Jumps to `same` if it also has this hit's text,
- * else to `differ`.
- */
-static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
-{
-	int another = form_label(f);
-
-	form_store(f, FORM_NEXT, form_temp(p->at->match_temp + 1));
-	form_compare_text(f, p, p->at->action->flights.string, text_offset(p), another);
-	load_search(f, p);
-	form_jump(f, same);
-	form_place(f, another);
-	load_search(f, p);
-	form_jump(f, differ);
-}
-
 void flight_take(struct form *f, const struct stub_plan *p, int missing)
 {
 	int again = form_label(f), next = form_label(f), other = form_label(f);
 	int busy = form_label(f), taken = form_label(f), stale = form_label(f);
 	int more = form_label(f), looked = form_label(f);
+	int another = form_label(f);
 
 	form_const(f, FORM_NEXT, SPINS);
 	form_place(f, again);
@@ -187,7 +171,13 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	/* Before it was taken, the entry may have been freed and given to another key. */
 	if (p->at->action->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
-		same_text(f, p, taken, stale);
+		form_store(f, FORM_NEXT, form_temp(p->at->match_temp + 1));
+		form_compare_text(f, p, p->at->action->flights.string, text_offset(p), another);
+		load_search(f, p);
+		form_jump(f, taken);
+		form_place(f, another);
+		load_search(f, p);
+		form_jump(f, stale);
 	} else {
 		compare_key(f, p, stale, FORM_EQ, taken);
 	}

@@ -178,26 +178,6 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* Prepares the captures of the start event's data at kept_temp. */
-static void begin_prepare(struct form *f, const struct stub_plan *p)
-{
-	for (int i = 0; i < p->stub->capture_count; i++) {
-		const struct arch_capture *c = &p->stub->captures[i];
-
-		if (!c->begun || !c->is_string)
-			continue;
-		form_load(f, FORM_SCRATCH, form_temp(p->at->kept_temp), U64, false);
-		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), U64, false);
-		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
-		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
-		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-		/* Limit the length, because the program may have overwritten it. */
-		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
-		form_jump_if_const(
-			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->at->lost);
-	}
-}
-
 /* ---- Writing start events ----------------------------------------------------------- */
 
 /*
@@ -556,18 +536,6 @@ static void end_own(struct form *f, const struct stub_plan *p)
 
 /* ---- By key ---------------------------------------------------------------------------- */
 
-static void begin_key(struct form *f, const struct stub_plan *p)
-{
-	int missing = form_label(f), push = form_label(f);
-
-	flight_take(f, p, missing);
-	form_jump(f, push);
-	form_place(f, missing);
-	flight_claim(f, p, -1);
-	form_place(f, push);
-	push_and_publish(f, p);
-}
-
 static void end_key(struct form *f, const struct stub_plan *p)
 {
 	int empty = form_label(f), found = form_label(f);
@@ -696,10 +664,18 @@ void form_begin(struct form *f, struct stub_plan *p)
 	if (p->at->action->flights.compares)
 		form_identity(f, p);
 	load_key(f, p);
-	if (flights_by_key(&p->at->action->flights))
-		begin_key(f, p);
-	else
+	if (flights_by_key(&p->at->action->flights)) {
+		int missing = form_label(f), push = form_label(f);
+
+		flight_take(f, p, missing);
+		form_jump(f, push);
+		form_place(f, missing);
+		flight_claim(f, p, -1);
+		form_place(f, push);
+		push_and_publish(f, p);
+	} else {
 		begin_own(f, p);
+	}
 }
 
 /*
@@ -718,7 +694,22 @@ static void duration(struct form *f, const struct stub_plan *p)
 		form_const(f, FORM_RIGHT, flights->min_ns);
 		form_jump_if(f, true, FORM_VALUE, FORM_BELOW, FORM_RIGHT, p->at->done);
 	}
-	begin_prepare(f, p);
+	/* Prepare the captures of the start event's data at kept_temp. */
+	for (int i = 0; i < p->stub->capture_count; i++) {
+		const struct arch_capture *c = &p->stub->captures[i];
+
+		if (!c->begun || !c->is_string)
+			continue;
+		form_load(f, FORM_SCRATCH, form_temp(p->at->kept_temp), U64, false);
+		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), U64, false);
+		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
+		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
+		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
+		/* Limit the length, because the program may have overwritten it. */
+		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
+		form_jump_if_const(
+			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->at->lost);
+	}
 	if (flights->filter)
 		form_filter(f, p, flights->filter, p->at->done);
 }

@@ -298,11 +298,11 @@ static struct form_mem record_word(size_t offset)
 
 /* ---- The contents of a record ---------------------------------------------------------- */
 
-/* Stores the thread's id, marked in a forked child. Changes VALUE, SCRATCH. */
-static void form_tid(struct form *f, const struct stub_plan *p)
+void form_record_body(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
+	/* The thread's id, marked in a forked child. */
 	if (s->thread.has_tid)
 		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset),
 			sizeof(uint32_t), false);
@@ -319,13 +319,6 @@ static void form_tid(struct form *f, const struct stub_plan *p)
 	}
 	form_memory(f, FORM_STORE, FORM_VALUE, record_word(offsetof(struct ring_record, tid)),
 		sizeof(uint32_t));
-}
-
-void form_record_body(struct form *f, const struct stub_plan *p)
-{
-	const struct arch_stub *s = p->stub;
-
-	form_tid(f, p);
 	form_store_const(f, record_word(offsetof(struct ring_record, site)), sizeof(uint32_t),
 		(int32_t)s->site);
 	for (int i = 0; i < s->recorded; i++)

@@ -593,16 +593,6 @@ static void make_labels(struct form *f, struct stub_plan *p)
 	p->sequence_count = 0;
 }
 
-/*
- * Reads a word in each page of a frame larger than a page, from the highest page on, so that an
- * overflow hits the guard page and does not skip it to change other memory.
- */
-static void form_touch(struct form *f, const struct stub_plan *p)
-{
-	for (int at = p->frame.size - PAGE_BYTES; at > 0; at -= PAGE_BYTES)
-		form_load(f, FORM_VALUE, form_at(FORM_FRAME, at & -8), sizeof(uint64_t), false);
-}
-
 void form_stub(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -617,7 +607,12 @@ void form_stub(struct form *f, struct stub_plan *p)
 	if (p->is_early)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);
-	form_touch(f, p);
+	/*
+	 * Read a word in each page of a frame larger than a page, from the highest page on, so that
+	 * an overflow hits the guard page and does not skip it to change other memory.
+	 */
+	for (int at = p->frame.size - PAGE_BYTES; at > 0; at -= PAGE_BYTES)
+		form_load(f, FORM_VALUE, form_at(FORM_FRAME, at & -8), sizeof(uint64_t), false);
 	for (p->at = p->actions; p->at < p->actions + s->action_count; p->at++)
 		form_hold_none(f, p);
 	p->at = p->actions;

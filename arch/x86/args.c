@@ -18,12 +18,32 @@
  * note uses one syntax throughout. So if one of its arguments is clearly in Intel syntax, its bare
  * numbers are UNKNOWN: a hit that read them as addresses would fault.
  *
+ * How operands are represented (see also struct arch_arg):
+ *
+ *	%eax			REGISTER; base 0, the ISA's number, width 4
+ *	%ah			REGISTER; base 0, width 1, shift 8
+ *	%xmm3 %ymm3 %zmm3	FP_REGISTER; base 3, width 16, 32, 64
+ *	$-5			IMMEDIATE; disp. 64-bit values are taken modulo 2^64
+ *	$sym+8			IMMEDIATE; disp + the symbol's address (not its contents)
+ *	8(%rax,%rcx,4)		MEMORY; without an index: index NONE, scale 1
+ *	sym+8(%rip)		MEMORY; base PC, symbol, disp 8
+ *	sym+8(%rax)		MEMORY; base 0, symbol, disp 8
+ *	sym+8  4660  0x1234	MEMORY; base NONE: an absolute address
+ *
+ * If a register is wider than the argument's size, the value is the register's low bytes. If the
+ * register is narrower, it is extended as the sign of the size says (<sys/sdt.h>: the size governs,
+ * not the register's name). A size other than 1, 2, 4 and 8 is that of an aggregate.
+ *
+ * These are deliberately UNKNOWN: segment overrides (%fs:0, of thread-local variables); 32-bit base
+ * or index registers, whose sum wraps at 4 GiB; displacements beyond 32 bits with a register;
+ * N(%rip), because a note has no next instruction to count from; sym@GOTPCREL and similar;
+ * differences of symbols; %st, %mm0, %k0, segment and control registers; and Intel syntax.
+ *
  * Sources: GNU as manual, "80386 Dependent Features: Memory References"; Intel SDM volume 2, tables
  * 2-2 and 3-1 (encoding of registers); gcc, ix86_print_operand_address() and
  * output_pic_addr_const().
  */
 #include "arch/spec.h"
-#include "arch/x86/args.h"
 
 enum {
 	GENERAL_COUNT = 16,

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/entry.h"
 

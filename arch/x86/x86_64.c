@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
-#include "arch/x86/args.h"
-#include "arch/x86/decode/disasm.h"
+#include "arch/spec.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
 #include "arch/x86/entry.h"
@@ -231,7 +230,7 @@ static uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes)
 /* ==== Scan ==================================================================================== */
 
 /*
- * Finds all code of a module that could lead into a window (arch/windows.h).
+ * Finds all code of a module that could lead into a window (struct arch_windows).
  *
  * Nothing is decoded. Every byte may begin a 32-bit displacement behind a branch's opcode (e8, e9,
  * 0f 80-8f, and xbegin's c7 f8) or the ModRM byte of `lea disp32(%rip)`. That includes all direct
@@ -304,16 +303,6 @@ static void check_target(
 		scan->constant(scan->data, target);
 }
 
-/* The bits of leads_block() for STRIDE bytes. */
-static uint64_t leads_stride(const uint8_t *at)
-{
-	uint64_t bits = 0;
-
-	for (int k = 0; k < STRIDE; k += (int)sizeof(block))
-		bits |= leads_block(at + k) << k;
-	return bits;
-}
-
 static void scan_relative(
 	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
 {
@@ -323,8 +312,10 @@ static void scan_relative(
 		if (leads(i > 0 ? bytes[i - 1] : 0, bytes[i]))
 			check_target(bytes, i, address, scan);
 		while (i + 1 + STRIDE + DISPLACEMENT <= length) {
-			uint64_t bits = leads_stride(bytes + i + 1);
+			uint64_t bits = 0;
 
+			for (int k = 0; k < STRIDE; k += (int)sizeof(block))
+				bits |= leads_block(bytes + i + 1 + k) << k;
 			for (; bits; bits &= bits - 1)
 				check_target(bytes, i + 1 + __builtin_ctzll(bits), address, scan);
 			i += STRIDE;
@@ -686,21 +677,6 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 							      : ARCH_MOVE_UNDECODABLE;
 }
 
-/* ARCH_MOVE_OK if code may go on after this flow, or why not. */
-static enum arch_move_status check_inside(enum arch_flow flow)
-{
-	switch (flow) {
-	case ARCH_FLOW_NONE:
-	case ARCH_FLOW_BRANCH:
-		return ARCH_MOVE_OK;
-	case ARCH_FLOW_CALL:
-	case ARCH_FLOW_INDIRECT_CALL:
-		return ARCH_MOVE_CALL_INSIDE;
-	default:
-		return ARCH_MOVE_FLOW_INSIDE;
-	}
-}
-
 /*
  * Returns the length, from `need`, of nops and int3 at the start; 0 if there are fewer. They follow
  * a function or precede an aligned loop.
@@ -735,7 +711,7 @@ static enum arch_move_status move_next(
 		return ARCH_MOVE_UNSUPPORTED;
 	end = (size_t)ret->length + move->insn.length;
 	if (end < need) {
-		status = check_inside(move->insn.flow);
+		status = arch_move_inside(move->insn.flow);
 		if (status == ARCH_MOVE_FLOW_INSIDE)
 			padding = padding_length(bytes + end, length - end, need - end);
 		if (status != ARCH_MOVE_OK && !padding)
@@ -751,7 +727,7 @@ static enum arch_move_status move_next(
 	ret->from_offset[ret->count] = ret->length;
 	ret->to_offset[ret->count] = (uint8_t)ret->code_length;
 	ret->count++;
-	ret->falls_through = check_inside(move->insn.flow) == ARCH_MOVE_OK;
+	ret->falls_through = arch_move_inside(move->insn.flow) == ARCH_MOVE_OK;
 	memcpy(ret->code + ret->code_length, move->code, move->code_length);
 	ret->code_length += move->code_length;
 	ret->length = (uint8_t)(end + padding);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/print/print.h"
@@ -27,15 +26,6 @@ struct export_options {
 
 /* ---- Exporting ------------------------------------------------------------------------ */
 
-/* Returns true if a hit matches the pattern. A span matches if its start or its end event does. */
-static bool is_of(const struct probe_pattern *pattern, const struct probe_event *event)
-{
-	const struct probe_event *begin = event->begin;
-
-	return probe_pattern_matches(pattern, "", event->provider, event->name) ||
-	       (begin && probe_pattern_matches(pattern, "", begin->provider, begin->name));
-}
-
 /* Returns true if an event is to be exported: it reports lost hits, or it matches the PROBEs. */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
@@ -43,25 +33,18 @@ static bool is_wanted(struct export_options *options, const struct probe_event *
 	bool wanted = patterns->count == 0 || event->kind == PROBE_EVENT_LOST;
 
 	for (size_t i = 0; i < patterns->count && event->kind == PROBE_EVENT_HIT; i++) {
-		if (!is_of(patterns->items[i], event))
+		const struct probe_pattern *pattern = patterns->items[i];
+		const struct probe_event *begin = event->begin;
+
+		/* A span matches if its start or its end event does. */
+		if (!probe_pattern_matches(pattern, "", event->provider, event->name) &&
+			!(begin &&
+				probe_pattern_matches(pattern, "", begin->provider, begin->name)))
 			continue;
 		options->matched[i] = true;
 		wanted = true;
 	}
 	return wanted;
-}
-
-static struct probe_error *check_matched(const struct export_options *options)
-{
-	size_t count = options->common.patterns.count;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!options->matched[i])
-			return probe_error_new(PROBE_ERROR_NOT_FOUND,
-				"'%s' matches no hit that was recorded",
-				probe_pattern_text(options->common.patterns.items[i]));
-	}
-	return NULL;
 }
 
 /* Returns true if progress can be shown on the terminal, because the export does not go there. */
@@ -130,12 +113,6 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 	return damage;
 }
 
-static struct probe_error *open_output(const char *path, int *ret)
-{
-	*ret = STDOUT_FILENO;
-	return path ? probe_output_open(path, ret) : NULL;
-}
-
 static struct probe_error *export_to(
 	struct export_options *options, struct probe_reader *reader, int fd)
 {
@@ -152,12 +129,14 @@ static struct probe_error *export_to(
 	if (lost)
 		report_warning("%ju hit%s lost when this was recorded", (uintmax_t)lost,
 			lost == 1 ? " was" : "s were");
-	/* EPIPE is no error: the reader has closed the pipe because it wants no more output. */
-	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
-		probe_error_free(error);
-		return NULL;
-	}
-	return error ? error : check_matched(options);
+	if (error)
+		return out_unless_closed(error);
+	for (size_t i = 0; i < options->common.patterns.count; i++)
+		if (!options->matched[i])
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"'%s' matches no hit that was recorded",
+				probe_pattern_text(options->common.patterns.items[i]));
+	return NULL;
 }
 
 static struct probe_error *export_command(struct export_options *options)
@@ -165,7 +144,7 @@ static struct probe_error *export_command(struct export_options *options)
 	const char *operand = options->common.operands[0];
 	struct probe_reader *reader;
 	struct probe_error *error = records_open(operand, &reader);
-	int fd = -1;
+	int fd = options->output ? -1 : STDOUT_FILENO;
 
 	if (error)
 		return error;
@@ -173,8 +152,8 @@ static struct probe_error *export_command(struct export_options *options)
 	signal(SIGXFSZ, SIG_IGN);
 	if (options->format == PROBE_EXPORT_CSV && strcmp(operand, "-") != 0)
 		error = find_columns(options, operand, &options->options.columns);
-	if (!error)
-		error = open_output(options->output, &fd);
+	if (!error && options->output)
+		error = probe_output_open(options->output, &fd);
 	if (!error)
 		error = export_to(options, reader, fd);
 	if (options->output && fd >= 0 && close(fd) != 0 && !error)
@@ -185,27 +164,11 @@ static struct probe_error *export_command(struct export_options *options)
 
 /* ---- The command line ----------------------------------------------------------------- */
 
-/* Returns an error for options that the format does not use. */
-static struct probe_error *check_format(const struct export_options *options)
-{
-	bool trace_event = options->format == PROBE_EXPORT_TRACE_EVENT;
-	bool folded = options->format == PROBE_EXPORT_FOLDED ||
-		      options->format == PROBE_EXPORT_FLAMEGRAPH;
-
-	if (options->options.hits && !folded)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--count is for --format=folded and --format=flamegraph");
-	if ((options->keys.count || options->options.match) && !trace_event && !folded)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--key and --match are for --format=trace-event, --format=folded and "
-			"--format=flamegraph");
-	return NULL;
-}
-
 static struct probe_error *check_options(struct export_options *options)
 {
 	const struct common_options *common = &options->common;
 	struct probe_error *error;
+	bool folded;
 
 	if (!options->format_name)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -221,10 +184,18 @@ static struct probe_error *check_options(struct export_options *options)
 			"`probectl trace --json` prints");
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
-	error = check_format(options);
+	folded = options->format == PROBE_EXPORT_FOLDED ||
+		 options->format == PROBE_EXPORT_FLAMEGRAPH;
+	if (options->options.hits && !folded)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--count is for --format=folded and --format=flamegraph");
+	if ((options->keys.count || options->options.match) && !folded &&
+		options->format != PROBE_EXPORT_TRACE_EVENT)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--key and --match are for --format=trace-event, --format=folded and "
+			"--format=flamegraph");
 	/* The catalogue gives the names in keys and in JSON output, and it knows pairs. */
-	if (!error)
-		error = catalogue_open(&options->catalogue);
+	error = catalogue_open(&options->catalogue);
 	options->options.catalogue = options->catalogue;
 	if (!error)
 		error = options_add_operands(&options->common, 1);
@@ -241,14 +212,6 @@ static struct probe_error *export_checked(void *data, int *status_ret)
 
 	(void)status_ret;
 	return error ? error : export_command(options);
-}
-
-static void export_options_deinit(struct export_options *options)
-{
-	free(options->matched);
-	free(options->keys.items);
-	probe_catalogue_free(options->catalogue);
-	options_deinit(&options->common);
 }
 
 static const char help_text[] =
@@ -283,6 +246,8 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 	};
 	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	export_options_deinit(&options);
+	free(options.matched);
+	free(options.keys.items);
+	probe_catalogue_free(options.catalogue);
 	return error;
 }

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* `probectl list`: lists the probes of files, of processes, or of the system. */
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -12,7 +20,321 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "libprobe/base/nearest.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/map.h"
+#include "libprobe/base/procfs.h"
 #include "probe/target.h"
+
+/* ==== Scanning the system ===================================================================== */
+
+/*
+ * First we collect file names: the regular files of each directory, then the targets of symbolic
+ * links, each inode once. Then a few threads read the files, a handful at a time, into lists of
+ * their own.
+ *
+ * Folders below the library directories hold some hundred thousand files that are not ELF files (a
+ * JDK, modules of Perl), so we only search those of programs that are known for their probes.
+ */
+
+/* Lists of sites, one for each reading thread. All sites of a file are in the same list. */
+struct scan {
+	struct probe_list **lists;
+	size_t count;
+};
+
+/* clang-format off */
+static const char *const patterns[] = {
+	"/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec",
+	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib",
+	"/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/lib32",
+	/* Multiarch triplets. The third part is gnu, gnueabihf, gnux32, musl ... */
+	"/lib/*-linux-*", "/usr/lib/*-linux-*", "/usr/local/lib/*-linux-*",
+	/* Programs that are known for their probes. */
+	"/usr/lib/jvm/*/lib/server", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin",
+};
+/* clang-format on */
+
+enum {
+	/* With more threads, the threads only wait for the kernel's locks of directories. */
+	THREADS_MAX = 4,
+	FILES_AT_ONCE = 8
+};
+
+/* ---- Names --------------------------------------------------------------------- */
+
+struct names {
+	char **paths;
+	size_t count;
+	/* the devices and inodes of the files that were found and the directories that were read */
+	struct map seen;
+	bool no_memory;
+};
+
+/* Returns false if the set already has the inode, or if out of memory. */
+static bool add_inode(struct names *names, dev_t device, ino_t inode)
+{
+	const size_t before = names->seen.count;
+
+	if (!map_add(&names->seen, 0, MAP_KEY(MAP_OBJECT(device), MAP_OBJECT(inode))))
+		names->no_memory = true;
+	return names->seen.count > before;
+}
+
+static void add_file(
+	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)
+{
+	if (!add_inode(names, device, inode))
+		return;
+	if (ARRAY_ROOM(names->paths, names->count) &&
+		asprintf(&names->paths[names->count], "%s/%s", directory, file) >= 0)
+		names->count++;
+	else
+		names->no_memory = true;
+}
+
+static void add_entry(struct names *names, const char *directory, int fd, dev_t device,
+	const struct dirent *entry, bool links)
+{
+	struct stat st;
+
+	if (entry->d_type == DT_REG && !links) {
+		add_file(names, device, entry->d_ino, directory, entry->d_name);
+		return;
+	}
+	/* Ask stat(2), because some file systems do not report the type of a file. */
+	if (links ? entry->d_type != DT_LNK : entry->d_type != DT_UNKNOWN)
+		return;
+	if (fstatat(fd, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+		add_file(names, st.st_dev, st.st_ino, directory, entry->d_name);
+}
+
+/* Adds the regular files of a directory, or with `links`, the targets of its symbolic links. */
+static void add_directory(struct names *names, const char *path, bool links)
+{
+	DIR *directory = opendir(path);
+	const struct dirent *entry;
+	struct stat st;
+
+	if (!directory)
+		return;
+	/*
+	 * Read each directory only once: /bin is often the same as /usr/bin. In the second round,
+	 * for links, the set already has it.
+	 */
+	if (fstat(dirfd(directory), &st) == 0 &&
+		(links || add_inode(names, st.st_dev, st.st_ino))) {
+		while ((entry = readdir(directory)))
+			add_entry(names, path, dirfd(directory), st.st_dev, entry, links);
+	}
+	closedir(directory);
+}
+
+/* Collects all file names. /lib and /usr/lib may be the same directory, so links are resolved. */
+static void find_names(struct names *names)
+{
+	glob_t found = {0};
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		(void)glob(patterns[i], GLOB_ONLYDIR | (i > 0 ? GLOB_APPEND : 0), NULL, &found);
+	for (int links = 0; links < 2; links++) {
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			char *path = realpath(found.gl_pathv[i], NULL);
+
+			if (path)
+				add_directory(names, path, links);
+			free(path);
+		}
+	}
+	globfree(&found);
+}
+
+/* ---- Reading them ------------------------------------------------------------------- */
+
+struct work {
+	const struct names *names;
+	/* Index of the next file in names; each thread takes a few indices from here. */
+	atomic_size_t next;
+};
+
+struct worker {
+	pthread_t thread;
+	struct work *work;
+	struct probe_list *list; /* the sites that this thread has found */
+	struct probe_error *error;
+	/* The progress line, for one of the workers; NULL for the others. */
+	struct progress *progress;
+};
+
+static void *work_through(void *data)
+{
+	struct worker *worker = data;
+	struct work *work = worker->work;
+	const struct names *names = work->names;
+
+	for (;;) {
+		/* Relaxed: each index is handed out once, and the names are complete. */
+		size_t at =
+			atomic_fetch_add_explicit(&work->next, FILES_AT_ONCE, memory_order_relaxed);
+		size_t end = at + FILES_AT_ONCE;
+
+		if (at >= names->count)
+			return NULL;
+		for (; at < end && at < names->count; at++) {
+			worker->error = probe_list_add_file(worker->list, names->paths[at]);
+			if (worker->error && worker->error->code == PROBE_ERROR_MEMORY)
+				return NULL;
+			/* Most files are not ELF files, or are unreadable: that is no error. */
+			probe_error_free(worker->error);
+			worker->error = NULL;
+		}
+		if (worker->progress && progress_due(worker->progress))
+			progress_show(worker->progress, "%zu of %zu files read", at, names->count);
+	}
+}
+
+/* Reads all files. The calling thread is the first worker, and the only one if need be. */
+static struct probe_error *read_files(const struct names *names, struct scan *scan)
+{
+	struct work work = {.names = names};
+	struct worker workers[THREADS_MAX] = {0};
+	struct progress progress = progress_every(PROGRESS_NS);
+	struct probe_error *error = NULL;
+	size_t started = 0;
+
+	workers[0].progress = &progress;
+	for (size_t i = 0; i < scan->count; i++) {
+		workers[i].work = &work;
+		workers[i].list = scan->lists[i];
+	}
+	while (started + 1 < scan->count && pthread_create(&workers[started + 1].thread, NULL,
+						    work_through, &workers[started + 1]) == 0)
+		started++;
+	work_through(&workers[0]);
+	for (size_t i = 0; i <= started; i++) {
+		if (i > 0)
+			pthread_join(workers[i].thread, NULL);
+		error = probe_error_first(error, workers[i].error);
+	}
+	progress_end(&progress);
+	return error;
+}
+
+static void scan_deinit(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		probe_list_free(scan->lists[i]);
+	free(scan->lists);
+	*scan = (struct scan){0};
+}
+
+/*
+ * Reads every ELF file in the standard directories once, except unreadable ones. Shows progress on
+ * a terminal. Initialise *ret with {0}. Errors: PROBE_ERROR_MEMORY.
+ */
+static struct probe_error *scan_system(struct scan *ret)
+{
+	struct names names = {0};
+	struct probe_error *error = NULL;
+	size_t threads = 1;
+	cpu_set_t cpus;
+
+	/*
+	 * A seccomp filter might kill us at the end of a thread, when glibc calls madvise(2), so we
+	 * then start no threads.
+	 */
+	if (procfs_status_number(getpid(), "Seccomp:") <= 0 &&
+		sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		threads = (size_t)CPU_COUNT(&cpus);
+	threads = threads < THREADS_MAX ? threads : THREADS_MAX;
+	*ret = (struct scan){.lists = calloc(threads, sizeof(struct probe_list *))};
+	if (!ret->lists)
+		return probe_error_no_memory();
+	for (; ret->count < threads && !error; ret->count += !error)
+		error = probe_list_create(&ret->lists[ret->count]);
+	if (!error) {
+		find_names(&names);
+		error = names.no_memory ? probe_error_no_memory() : read_files(&names, ret);
+	}
+	for (size_t i = 0; i < names.count; i++)
+		free(names.paths[i]);
+	free(names.paths);
+	map_clear(&names.seen);
+	if (error)
+		scan_deinit(ret);
+	return error;
+}
+
+/* ==== Program ================================================================================= */
+
+/* Source: POSIX, "Environment Variables", PATH. An empty part of $PATH is the current directory. */
+
+/*
+ * Returns the path of the program that the shell would start for a name without a slash, or NULL.
+ * The caller frees it.
+ */
+static char *program_find(const char *name)
+{
+	const char *at = getenv("PATH");
+	struct stat st;
+
+	if (!*name || strchr(name, '/'))
+		return NULL;
+	while (at) {
+		size_t length = strcspn(at, ":");
+		char *path;
+
+		if (asprintf(&path, "%.*s%s%s", (int)length, at, length ? "/" : "./", name) < 0)
+			return NULL;
+		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+			return path;
+		free(path);
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return NULL;
+}
+
+/* Is it an ELF file for this machine? Source: elf(5). */
+static bool is_native(const char *path)
+{
+	Elf64_Ehdr ours = {0}, its = {0};
+	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool ret = self >= 0 && fd >= 0 && read(self, &ours, sizeof(ours)) == sizeof(ours) &&
+		   read(fd, &its, sizeof(its)) == sizeof(its) &&
+		   memcmp(ours.e_ident, its.e_ident, EI_DATA + 1) == 0 &&
+		   ours.e_machine == its.e_machine;
+
+	if (self >= 0)
+		close(self);
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+/* Returns the path of a program, or of a library such as libssl.so.3; or NULL. */
+static char *file_find(const char *name)
+{
+	char *found = program_find(name);
+
+	if (!*name || strpbrk(name, "/*?[\\"))
+		return NULL;
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !found; i++) {
+		glob_t paths = {0};
+		char *pattern;
+
+		if (asprintf(&pattern, "%s/%s", patterns[i], name) < 0)
+			return NULL;
+		(void)glob(pattern, 0, NULL, &paths);
+		for (size_t k = 0; k < paths.gl_pathc && !found; k++)
+			if (is_native(paths.gl_pathv[k]))
+				found = strdup(paths.gl_pathv[k]);
+		globfree(&paths);
+		free(pattern);
+	}
+	return found;
+}
+
+/* ==== The command ============================================================================= */
 
 struct list_command {
 	struct common_options options;
@@ -45,26 +367,6 @@ static bool is_file(const char *operand)
 	return !(length > 2 && operand[0] == '/' && operand[length - 1] == '/');
 }
 
-/*
- * Returns the file that an operand names, or NULL if the operand is a PROBE. Only the first operand
- * may name a program in $PATH: in `list ruby raise`, `raise` is a PROBE.
- */
-static const char *find_file(struct list_command *command, size_t operand)
-{
-	const char *text = command->options.operands[operand];
-
-	/* If processes are given, operands are PROBEs of these processes, not files. */
-	if (command->options.pids.count)
-		return NULL;
-	if (is_file(text))
-		return text;
-	if (operand == 0)
-		command->program = program_find(text);
-	if (operand == 0 && !command->program && command->functions)
-		command->program = library_find(text);
-	return operand == 0 ? command->program : NULL;
-}
-
 /* Adds an operand that names functions; `SSL_*` is fn:SSL_* here. */
 static struct probe_error *add_function(struct common_options *options, const char *text)
 {
@@ -93,14 +395,21 @@ static struct probe_error *sort_operands(struct list_command *command)
 	if (!command->files)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < options->operand_count && !error; i++) {
-		const char *file = find_file(command, i);
+		const char *text = options->operands[i], *file = NULL;
 
+		/* If processes are given, operands are PROBEs of these processes, not files. */
+		if (!options->pids.count && is_file(text))
+			file = text;
+		/* In `list ruby raise`, `ruby` is a program in $PATH, and `raise` a PROBE. */
+		else if (!options->pids.count && i == 0)
+			file = command->program =
+				command->functions ? file_find(text) : program_find(text);
 		if (file)
 			command->files[command->file_count++] = file;
 		else if (command->functions)
 			error = add_function(options, options->operands[i]);
 		else
-			error = options_add_operand(options, options->operands[i]);
+			error = options_add_operand(options, text);
 	}
 	if (!error && command->functions && !command->file_count && !options->pids.count)
 		error = probe_error_new(PROBE_ERROR_USAGE,
@@ -225,18 +534,6 @@ static int compare_paths(const void *left, const void *right)
 	return order ? order : a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Gives each module a number. All sites of a module share the same pointer to the module's path. */
-static void number_modules(struct listing *listing)
-{
-	size_t module = 0;
-
-	for (size_t i = 0; i < listing->count; i++) {
-		if (i > 0 && listing->items[i].site->path != listing->items[i - 1].site->path)
-			module++;
-		listing->items[i].module = module;
-	}
-}
-
 static struct probe_error *select_sites(struct list_command *command, bool *matched)
 {
 	struct listing *listing = &command->listing;
@@ -264,24 +561,26 @@ static struct probe_error *select_sites(struct list_command *command, bool *matc
 	/* Sort, because the order of the lists depends on the timing of the threads. */
 	if (command->lists.count > 1)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare_paths);
-	number_modules(listing);
+	/* Number the modules. All sites of a module share the same pointer to the module's path. */
+	for (size_t i = 1; i < listing->count; i++) {
+		struct listed_site *items = listing->items;
+
+		items[i].module =
+			items[i - 1].module + (items[i].site->path != items[i - 1].site->path);
+	}
 	return NULL;
-}
-
-static bool has_defects(const struct list_command *command)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < command->lists.count && !count; i++)
-		probe_list_defects(command->lists.lists[i], &count);
-	return count > 0;
 }
 
 /* Writes the places that were searched into `room`, for an error message. */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
 	const struct common_options *options = &command->options;
-	const char *part = has_defects(command) ? READ_OF : "";
+	const char *part;
+	size_t defects = 0;
+
+	for (size_t i = 0; i < command->lists.count && !defects; i++)
+		probe_list_defects(command->lists.lists[i], &defects);
+	part = defects ? READ_OF : "";
 
 	if (options->pids.count == 1)
 		snprintf(room, size, "%sprocess %d", part, (int)options->pids.items[0]);
@@ -327,34 +626,26 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 
 /* ---- The command ----------------------------------------------------------------------- */
 
-/* Returns an error if no probe of a pattern has the arguments that the pattern names. */
-static struct probe_error *check_arguments(const struct list_command *command)
-{
-	const struct pattern_list *patterns = &command->options.patterns;
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < patterns->count; i++)
-		for (size_t k = 0; k < command->lists.count && !error; k++)
-			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
-	return error;
-}
-
 static struct probe_error *show(struct list_command *command)
 {
-	bool *matched = calloc(command->options.patterns.count + 1, sizeof(bool));
+	struct pattern_list *patterns = &command->options.patterns;
+	bool *matched = calloc(patterns->count + 1, sizeof(bool));
 	struct listing *listing = &command->listing;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	if (!matched)
 		return probe_error_no_memory();
 	listing->details = command->verbose;
 	listing->is_process = command->options.pids.count > 0;
 	listing->show_pid = command->options.pids.count > 1;
-	error = check_arguments(command);
+	/* It is an error if no probe of a pattern has the arguments that the pattern names. */
+	for (size_t i = 0; i < patterns->count; i++)
+		for (size_t k = 0; k < command->lists.count && !error; k++)
+			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
 	if (!error && command->verbose)
-		error = options_catalogue(&command->options.patterns);
+		error = options_catalogue(patterns);
 	if (command->verbose)
-		listing->catalogue = command->options.patterns.catalogue;
+		listing->catalogue = patterns->catalogue;
 	if (!error)
 		error = select_sites(command, matched);
 	if (!error)

@@ -12,12 +12,27 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/flight.h"
-#include "cli/trace/comm.h"
+#include "cli/trace/tracer_option.h"
 #include "cli/kept.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
+#include "libprobe/base/cleanup.h"
+#include "probe/ctf.h"
+#include "probe/remains.h"
 #include "probe/sink.h"
+
+/* The destination and the limits of the output of flight recorders. Initialise with {0}. */
+struct flight_output {
+	struct probe_sink *sink;
+	const char *directory; /* directory of a recording to write instead of text, or NULL */
+	/* Write only hits that are at most this much older than the last hit. 0 means all hits. */
+	uint64_t last_ns;
+	/* The recording; it is created when the first session is written. */
+	struct probe_ctf *record;
+	/* Returns the name of a hit's thread, or NULL. */
+	const char *(*comm)(void *data, const struct probe_hit *hit);
+	void *comm_data;
+};
 
 struct read_options {
 	struct common_options common;
@@ -50,11 +65,7 @@ static struct probe_error *flush_all(struct probe_sink *sink)
 		poll(&output, 1, -1);
 		error = probe_sink_flush(sink);
 	}
-	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
-		probe_error_free(error);
-		error = NULL;
-	}
-	return error;
+	return out_unless_closed(error);
 }
 
 static struct probe_error *print_rows(const struct reader *reader,
@@ -85,19 +96,87 @@ static struct probe_error *print_rows(const struct reader *reader,
 	return error;
 }
 
-/* ---- Sessions ----------------------------------------------------------------------- */
+/* ---- Flight recorders --------------------------------------------------------------- */
 
-/* Returns "process PID, session ID: sum,arg0 -k tid PROBE". The caller frees the text. */
-static char *session_title(const struct reader *reader, const struct probe_kept *session)
+struct span {
+	uint64_t oldest_ns, newest_ns;
+};
+
+static bool widen(const struct probe_hit *hit, void *data)
 {
-	char *words = kept_title(session->text), *title = NULL;
+	struct span *span = data;
 
-	if (words && asprintf(&title, "process %d, session %u: %s",
-			     (int)probe_target_pid(reader->target), session->id, words) < 0)
-		title = NULL;
-	free(words);
-	return title;
+	if (hit->time_ns < span->oldest_ns)
+		span->oldest_ns = hit->time_ns;
+	if (hit->time_ns > span->newest_ns)
+		span->newest_ns = hit->time_ns;
+	return true;
 }
+
+struct writing {
+	struct flight_output *output;
+	const struct probe_session *session;
+	const struct probe_session_probe *probes;
+	size_t probe_count;
+	uint64_t from_ns;
+	struct probe_error *error;
+};
+
+static bool write_hit(const struct probe_hit *hit, void *data)
+{
+	struct writing *w = data;
+	const char *comm;
+
+	if (hit->probe >= w->probe_count || hit->time_ns < w->from_ns)
+		return true;
+	comm = w->output->comm(w->output->comm_data, hit);
+	if (w->output->record)
+		w->error = probe_ctf_hit(w->output->record, w->session, hit, comm);
+	else
+		probe_sink_hit(w->output->sink, hit, &w->probes[hit->probe], comm);
+	return !w->error;
+}
+
+/*
+ * Writes the hits of several flight recorders. last_ns is measured back from the last of all hits.
+ * Errors: as probe_session_snapshot() and probe_ctf_create().
+ */
+static struct probe_error *flight_write(
+	struct flight_output *output, struct probe_session *const *sessions, size_t count)
+{
+	struct writing writing = {.output = output};
+	struct span span = {.oldest_ns = UINT64_MAX};
+	struct probe_error *error = NULL;
+	bool asks = output->last_ns || output->directory;
+
+	for (size_t i = 0; i < count && asks && !error; i++)
+		error = probe_session_snapshot(sessions[i], widen, &span);
+	if (output->last_ns && span.newest_ns > output->last_ns)
+		writing.from_ns = span.newest_ns - output->last_ns;
+	if (!error && output->directory && !output->record)
+		error = probe_ctf_create(output->directory,
+			&(struct probe_ctf_options){.oldest_ns = span.oldest_ns}, &output->record);
+	for (size_t i = 0; i < count && !error; i++) {
+		writing.session = sessions[i];
+		writing.probes = probe_session_probes(sessions[i], &writing.probe_count);
+		error = probe_session_snapshot(sessions[i], write_hit, &writing);
+		error = probe_error_first(error, writing.error);
+		writing.error = NULL;
+	}
+	return error;
+}
+
+/* Completes the recording. Call it before the sessions are freed, also after an error. */
+static struct probe_error *flight_end(struct flight_output *output)
+{
+	struct probe_error *error = output->record ? probe_ctf_flush(output->record) : NULL;
+
+	probe_ctf_free(output->record);
+	output->record = NULL;
+	return error;
+}
+
+/* ---- Sessions ----------------------------------------------------------------------- */
 
 struct look {
 	struct reader *reader;
@@ -113,48 +192,38 @@ static void take_news(const struct probe_site_news *news, void *data)
 	look->reader->incomplete = true;
 }
 
-static struct probe_error *print_session(struct reader *reader, struct probe_session *session,
-	const struct trace_tracer *tracer, const struct kept_options *kept, const char *title)
-{
-	struct look look = {reader, probe_target_pid(reader->target)};
-	struct probe_error *error = probe_session_look(session, true, take_news, &look);
-
-	if (error)
-		return error;
-	if (tracer->output == PROBE_TRACER_FLIGHT)
-		return flight_write(&reader->flight, &session, 1);
-	return print_rows(reader, tracer, session, kept, title);
-}
-
-/* Ends a session and starts it again. Hits between the two are not counted. */
-static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
-	struct kept_options *kept, const struct trace_tracer *tracer)
-{
-	struct probe_error *error = probe_target_end(reader->target, session->id);
-
-	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
-}
-
 static struct probe_error *read_tracer(struct reader *reader, const struct probe_kept *session,
 	struct kept_options *kept, const struct trace_tracer *tracer)
 {
-	char *title = session_title(reader, session);
+	pid_t pid = probe_target_pid(reader->target);
+	AUTO_FREE char *words = kept_title(session->text);
+	AUTO_FREE char *title = NULL;
+	struct look look = {reader, pid};
 	struct probe_session *opened = NULL;
 	struct probe_error *error;
 
-	if (!title)
+	/* "process PID, session ID: sum,arg0 -k tid PROBE" */
+	if (!words ||
+		asprintf(&title, "process %d, session %u: %s", (int)pid, session->id, words) < 0) {
+		title = NULL;
 		return probe_error_no_memory();
+	}
 	error = probe_session_open(
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
 	if (!error)
-		error = print_session(reader, opened, tracer, kept, title);
+		error = probe_session_look(opened, true, take_news, &look);
+	if (!error)
+		error = tracer->output == PROBE_TRACER_FLIGHT
+				? flight_write(&reader->flight, &opened, 1)
+				: print_rows(reader, tracer, opened, kept, title);
 	/* Complete the recording first, because it refers to the session. */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
-	free(title);
-	if (!error && reader->options->reset)
-		error = begin_anew(reader, session, kept, tracer);
-	return error;
+	if (error || !reader->options->reset)
+		return error;
+	/* End the session and start it again. Hits between the two are not counted. */
+	error = probe_target_end(reader->target, session->id);
+	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
 }
 
 /* Returns true if the user asked for this session, by its number or by its tracer. */
@@ -194,31 +263,20 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 		(int)probe_target_pid(reader->target), session->id);
 }
 
-static struct probe_error *read_sessions(struct reader *reader)
-{
-	struct probe_kept *sessions;
-	struct probe_error *error;
-	size_t count;
-
-	error = probe_target_kept(reader->target, &sessions, &count);
-	if (error)
-		return error;
-	for (size_t i = 0; i < count && !error; i++) {
-		/* `enable` without a tracer has made the others; `status` shows their counts. */
-		if (sessions[i].text)
-			error = read_session(reader, &sessions[i]);
-	}
-	free(sessions);
-	return error;
-}
-
 static struct probe_error *read_process(struct reader *reader, pid_t pid)
 {
 	struct probe_error *error = processes_open(&reader->options->common, pid, &reader->target);
+	struct probe_kept *sessions = NULL;
+	size_t count = 0;
 
 	if (error)
 		return error;
-	error = read_sessions(reader);
+	error = probe_target_kept(reader->target, &sessions, &count);
+	for (size_t i = 0; !error && i < count; i++)
+		/* `enable` without a tracer has made the others; `status` shows their counts. */
+		if (sessions[i].text)
+			error = read_session(reader, &sessions[i]);
+	free(sessions);
 	probe_target_close(reader->target);
 	return error;
 }
@@ -266,33 +324,51 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 
 /* ---- Files -------------------------------------------------------------------------- */
 
+/* All recorders in a file belong to one process, whose name stands for its threads' names. */
+static const char *comm_of_remains(void *data, const struct probe_hit *hit)
+{
+	(void)hit;
+	return probe_remains_command(data, 0);
+}
+
 static struct probe_error *read_file(const struct read_options *options, int *status_ret)
 {
 	struct flight_output flight = options->flight;
-	struct probe_error *error;
-	bool sound;
+	struct probe_session **sessions;
+	struct probe_remains *remains;
+	struct probe_error *error = probe_remains_open(options->from, &remains);
+	const char *damage;
+	size_t count = 0;
 
-	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
-		"the standard output", &flight.sink);
 	if (error)
 		return error;
-	error = flight_read_file(&flight, options->from, &sound);
-	error = probe_error_first(error, flush_all(flight.sink));
-	probe_sink_free(flight.sink);
-	if (!error && !sound)
+	for (size_t i = 0; (damage = probe_remains_damage(remains, i)); i++) {
+		report_warning("%s: a flight recorder is left out: %s", options->from, damage);
 		*status_ret = STATUS_FAILED;
+	}
+	while (probe_remains_session(remains, count))
+		count++;
+	sessions = calloc(count + 1, sizeof(*sessions));
+	error = sessions ? NULL : probe_error_no_memory();
+	for (size_t i = 0; sessions && i < count; i++)
+		sessions[i] = probe_remains_session(remains, i);
+	flight.comm = comm_of_remains;
+	flight.comm_data = remains;
+	if (!error)
+		error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT,
+			STDOUT_FILENO, "the standard output", &flight.sink);
+	if (!error && count)
+		error = flight_write(&flight, sessions, count);
+	error = probe_error_first(error, flight_end(&flight));
+	if (flight.sink)
+		error = probe_error_first(error, flush_all(flight.sink));
+	probe_sink_free(flight.sink);
+	free(sessions);
+	probe_remains_close(remains);
 	return error;
 }
 
 /* ---- The command line ----------------------------------------------------------------- */
-
-static struct probe_error *check_from(const struct read_options *options)
-{
-	if (processes_given(&options->common) || options->wanted.count || options->reset)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--from reads a file; it goes with --last, -o and --json alone");
-	return NULL;
-}
 
 static struct probe_error *read_checked(void *data, int *status_ret)
 {
@@ -303,10 +379,12 @@ static struct probe_error *read_checked(void *data, int *status_ret)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"read takes no PROBE; -t TRACER or -t SESSION says which session");
 	signal(SIGPIPE, SIG_IGN);
-	if (options->from) {
-		error = check_from(options);
-		return error ? error : read_file(options, status_ret);
-	}
+	if (options->from &&
+		(processes_given(&options->common) || options->wanted.count || options->reset))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--from reads a file; it goes with --last, -o and --json alone");
+	if (options->from)
+		return read_file(options, status_ret);
 	error = processes_find_running(&options->common);
 	if (error)
 		return error;

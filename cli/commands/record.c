@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/trace/options.h"
+#include "cli/trace/trace.h"
 
 /* Parses --rotate: a size in bytes (suffix k, M or G), or a duration (suffix s, ms, m or h). */
 static struct probe_error *parse_rotate(const char *text, struct probe_ctf_options *ret)

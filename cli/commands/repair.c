@@ -23,27 +23,9 @@ struct repair_options {
 
 /* ---- Printing --------------------------------------------------------------- */
 
-static void add_count(struct buffer *out, size_t count, const char *what)
-{
-	if (!count)
-		return;
-	buffer_string(out, out->data[out->length - 1] == ':' ? " " : ", ");
-	buffer_unsigned(out, count);
-	buffer_char(out, ' ');
-	buffer_string(out, what);
-	if (count != 1)
-		buffer_char(out, 's');
-}
-
-static bool is_nothing(const struct probe_repair *repair)
-{
-	static const struct probe_repair none;
-
-	return memcmp(repair, &none, sizeof(none)) == 0;
-}
-
 static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
+	static const struct probe_repair none;
 	struct probe_repair done = *repair;
 
 	buffer_string(out, "process ");
@@ -53,15 +35,15 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 		buffer_string(out,
 			": the program had mapped memory over that of probectl, or unmapped it");
 	if (repair->mended) {
-		buffer_string(out, ": patched again:");
+		buffer_string(out, ": patched again: ");
 		add_count(out, repair->mended, "site");
 	}
-	if (is_nothing(&done)) {
+	if (memcmp(&done, &none, sizeof(none)) == 0) {
 		buffer_string(out, repair->mended ? ""
 				   : left	  ? ": nothing removed"
 						  : ": nothing to repair");
 	} else {
-		buffer_string(out, repair->mended ? "; removed:" : ": removed:");
+		buffer_string(out, repair->mended ? "; removed: " : ": removed: ");
 		add_count(out, done.sessions, "session");
 		add_count(out, done.probes, "probe");
 		add_count(out, done.sites, "site");
@@ -71,7 +53,7 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 		add_count(out, done.frames, "frame");
 	}
 	if (left) {
-		buffer_string(out, "; left as they are:");
+		buffer_string(out, "; left as they are: ");
 		add_count(out, left, "site");
 	}
 	if (repair->waiting)
@@ -103,21 +85,6 @@ static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *r
 	json_unsigned(out, "sealed_bytes", repair->sealed_bytes);
 	json_unsigned(out, "waiting", repair->waiting);
 	json_end_line(out);
-}
-
-static struct probe_error *print(const struct repair_options *options, pid_t pid,
-	const struct probe_repair *repair, size_t left)
-{
-	struct probe_error *error;
-	struct buffer out = {0};
-
-	if (options->json)
-		add_json(&out, pid, repair, left);
-	else
-		add_text(&out, pid, repair, left);
-	error = out_flush(&out, stdout);
-	buffer_deinit(&out);
-	return error;
 }
 
 /* ---- The command ------------------------------------------------------------ */
@@ -214,14 +181,18 @@ static struct probe_error *repair_process(void *data, size_t index, struct probe
 	struct left_sites left = {.pid = pid};
 	struct probe_repair *repair = &repairing->repairs[index];
 	struct probe_target *target;
+	struct buffer out = {0};
 	struct probe_error *error = processes_open(common, pid, &target);
 
 	if (error)
 		return error;
 	probe_target_set_patience(target, patience);
 	error = repair_and_settle(target, repair, &left);
-	if (!error)
-		error = print(repairing->options, pid, repair, left.count);
+	if (!error) {
+		(repairing->options->json ? add_json : add_text)(&out, pid, repair, left.count);
+		error = out_flush(&out, stdout);
+		buffer_deinit(&out);
+	}
 	if (left.count)
 		*repairing->status_ret = STATUS_FAILED;
 	probe_target_close(target);

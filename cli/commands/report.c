@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/print/print.h"
@@ -31,22 +30,6 @@ enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
 
 /* ---- Writing -------------------------------------------------------------------- */
 
-static struct probe_error *write_all(int fd, const char *text, size_t length, const char *path)
-{
-	while (length) {
-		ssize_t written = write(fd, text, length);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return probe_error_system(
-				written ? errno : ENOSPC, "cannot write %s", path);
-		text += written;
-		length -= (size_t)written;
-	}
-	return NULL;
-}
-
 /*
  * Writes a page to a file. On error, truncates the file but does not remove it, because its path
  * may lead to another file by now.
@@ -59,7 +42,15 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	error = probe_output_open(path, &fd);
 	if (error)
 		return error;
-	error = write_all(fd, text, length, path);
+	while (length && !error) {
+		ssize_t written = write(fd, text, length);
+
+		if (written <= 0 && !(written < 0 && errno == EINTR))
+			error = probe_error_system(
+				written ? errno : ENOSPC, "cannot write %s", path);
+		text += written > 0 ? written : 0;
+		length -= written > 0 ? (size_t)written : 0;
+	}
 	if (error)
 		cut = ftruncate(fd, 0);
 	(void)cut;
@@ -68,39 +59,7 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	return error;
 }
 
-/* Returns true if the user's locale uses UTF-8. */
-static bool is_utf8(void)
-{
-	locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
-	bool utf8 = users && strcmp(nl_langinfo_l(CODESET, users), "UTF-8") == 0;
-
-	if (users)
-		freelocale(users);
-	return utf8;
-}
-
 /* ---- Reading -------------------------------------------------------------------- */
-
-/* Reads events up to the end or to the first error. Sets *some_ret if any event was read. */
-static struct probe_error *read_all(
-	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
-{
-	struct reading reading = reading_begin(true);
-	struct probe_event event;
-	struct probe_error *error;
-	bool there = true;
-
-	do {
-		error = probe_reader_next(reader, &event, &there);
-		if (!error && there) {
-			error = probe_summary_add(summary, &event);
-			*some_ret |= !error;
-			reading_event(&reading, reader);
-		}
-	} while (!error && there);
-	reading_end(&reading);
-	return error;
-}
 
 static struct probe_error *summarize(const struct report_options *options, const char *path,
 	struct probe_summary **ret, int *status_ret)
@@ -113,14 +72,23 @@ static struct probe_error *summarize(const struct report_options *options, const
 		.catalogue = options->catalogue,
 	};
 	struct probe_reader *reader = NULL;
+	struct reading reading = reading_begin(true);
+	bool some = false, there = true;
+	struct probe_event event;
 	struct probe_error *error;
-	bool some = false;
 
 	error = probe_summary_create(&wanted, ret);
 	if (!error)
 		error = records_open(path, &reader);
-	if (!error)
-		error = read_all(reader, *ret, &some);
+	while (!error && there) {
+		error = probe_reader_next(reader, &event, &there);
+		if (error || !there)
+			break;
+		error = probe_summary_add(*ret, &event);
+		some |= !error;
+		reading_event(&reading, reader);
+	}
+	reading_end(&reading);
 	if (error && error->code == PROBE_ERROR_FORMAT && some) {
 		/* After damage, still print a summary of the events before it. */
 		*status_ret = report_error(error);
@@ -163,10 +131,15 @@ static struct probe_error *check(const struct report_options *options)
 
 static struct probe_summary_view view_of(const struct report_options *options, const char *path)
 {
+	locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+	bool utf8 = users && strcmp(nl_langinfo_l(CODESET, users), "UTF-8") == 0;
+
+	if (users)
+		freelocale(users);
 	return (struct probe_summary_view){
 		.title = strcmp(path, "-") == 0 ? "standard input" : path,
 		.top = (size_t)options->top,
-		.ascii = !is_utf8(),
+		.ascii = !utf8,
 	};
 }
 

@@ -30,14 +30,9 @@ struct process_status {
 
 /* ---- Choosing --------------------------------------------------------------- */
 
-static bool matches_any(const struct pattern_list *patterns, const struct probe_status *probe)
+static bool is_of(const struct probe_pattern *pattern, const struct probe_status *probe)
 {
-	for (size_t i = 0; i < patterns->count; i++) {
-		if (probe_pattern_matches(
-			    patterns->items[i], probe->path, probe->provider, probe->name))
-			return true;
-	}
-	return false;
+	return probe_pattern_matches(pattern, probe->path, probe->provider, probe->name);
 }
 
 /*
@@ -46,9 +41,12 @@ static bool matches_any(const struct pattern_list *patterns, const struct probe_
  */
 static bool is_shown(const struct status_options *options, const struct probe_status *probe)
 {
-	if (options->common.patterns.count)
-		return matches_any(&options->common.patterns, probe);
-	return options->all || probe->enabled || probe->inconsistent;
+	const struct pattern_list *patterns = &options->common.patterns;
+	bool shown = !patterns->count && (options->all || probe->enabled || probe->inconsistent);
+
+	for (size_t i = 0; i < patterns->count && !shown; i++)
+		shown = is_of(patterns->items[i], probe);
+	return shown;
 }
 
 static struct probe_error *no_match(
@@ -76,12 +74,8 @@ static struct probe_error *check_patterns(
 	for (size_t i = 0; i < patterns->count; i++) {
 		bool found = false;
 
-		for (size_t k = 0; k < process->count && !found; k++) {
-			const struct probe_status *probe = &process->probes[k];
-
-			found = probe_pattern_matches(
-				patterns->items[i], probe->path, probe->provider, probe->name);
-		}
+		for (size_t k = 0; k < process->count && !found; k++)
+			found = is_of(patterns->items[i], &process->probes[k]);
 		if (!found)
 			return no_match(patterns->items[i], process);
 	}
@@ -191,19 +185,6 @@ static struct probe_error *print_process(const struct status_options *options,
 
 /* ---- The command ------------------------------------------------------------ */
 
-static void add_count(struct buffer *out, size_t count, const char *what)
-{
-	if (!count)
-		return;
-	if (out->length)
-		buffer_string(out, ", ");
-	buffer_unsigned(out, count);
-	buffer_char(out, ' ');
-	buffer_string(out, what);
-	if (count != 1)
-		buffer_char(out, 's');
-}
-
 /* Warns about leftovers in a process, usually of a dead controller. They may slow down hits. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
@@ -286,12 +267,14 @@ static struct probe_error *status_process(
 	return error;
 }
 
-static struct probe_error *status_all(const struct status_options *options, int *status_ret)
+static struct probe_error *status_checked(void *data, int *status_ret)
 {
-	const struct pid_list *pids = &options->common.pids;
+	struct status_options *options = data;
+	struct common_options *common = &options->common;
+	const struct pid_list *pids = &common->pids;
 	struct mistake mistake = {0};
-	struct probe_error *error;
 	AUTO_GRID struct grid grid;
+	struct probe_error *error;
 	size_t shown = 0;
 
 	grid_init(&grid);
@@ -303,14 +286,19 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	grid_title(&grid, "PLAN", GRID_LEFT);
 	grid_title(&grid, "HITS", GRID_RIGHT);
 	grid_title(&grid, "MODULE", GRID_SHRINKS);
+	error = processes_find_running(common);
+	if (!error)
+		error = options_add_operands(common, 0);
+	if (error)
+		return error;
 	/* Show all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
-		error = processes_unless_ended(&options->common, i,
-			status_process(options, pids->items[i], &grid, &shown));
+		error = processes_unless_ended(
+			common, i, status_process(options, pids->items[i], &grid, &shown));
 		if (error && !mistake_take(&mistake, pids->items[i], error))
 			*status_ret = report_error(error);
 	}
-	error = mistake_end(&mistake, &options->common, pids->count);
+	error = mistake_end(&mistake, common, pids->count);
 	if (error)
 		*status_ret = report_error(error);
 	error = options->json ? NULL : out_grid(&grid);
@@ -318,17 +306,6 @@ static struct probe_error *status_all(const struct status_options *options, int 
 		fprintf(stderr, "probectl: no probes are enabled%s\n",
 			options->all ? ", and none were found" : " (-a shows all there are)");
 	return error;
-}
-
-static struct probe_error *status_checked(void *data, int *status_ret)
-{
-	struct status_options *options = data;
-	struct common_options *common = &options->common;
-	struct probe_error *error = processes_find_running(common);
-
-	if (!error)
-		error = options_add_operands(common, 0);
-	return error ? error : status_all(options, status_ret);
 }
 
 static const char help_text[] =

@@ -53,35 +53,28 @@ struct switch_options {
 
 /* ---- Reporting -------------------------------------------------------------- */
 
-static void report_plans(const struct probe_report *report)
+/* Prints one line that says what was done. */
+static void report_done(
+	const struct switch_options *options, pid_t pid, const struct probe_report *report)
 {
 	const char *before = "; plans:";
 
-	for (int plan = 1; plan < PLANS; plan++) {
+	printf("%zu probe%s, %zu site%s %s in %d", COUNTED(report->probes), COUNTED(report->sites),
+		options->others.count || options->other_pairs.count ? "switched"
+								    : options->direction->past,
+		(int)pid);
+	if (report->refusal_count)
+		printf("; %zu refused", report->refusal_count);
+	for (int plan = 1; plan < PLANS && options->verbose; plan++) {
 		if (!report->plans[plan])
 			continue;
 		printf("%s %zu %s", before, report->plans[plan], probe_plan_name(plan));
 		before = ",";
 	}
-	if (report->stop_ns)
+	if (options->verbose && report->stop_ns)
 		printf("; stopped for %.1f us", (double)report->stop_ns / 1000);
-	else
+	else if (options->verbose)
 		printf("; not stopped");
-}
-
-/* Prints one line that says what was done. */
-static void report_done(const struct direction *direction, const struct switch_options *options,
-	pid_t pid, const struct probe_report *report)
-{
-	if (options->quiet)
-		return;
-	printf("%zu probe%s, %zu site%s %s in %d", COUNTED(report->probes), COUNTED(report->sites),
-		options->others.count || options->other_pairs.count ? "switched" : direction->past,
-		(int)pid);
-	if (report->refusal_count)
-		printf("; %zu refused", report->refusal_count);
-	if (options->verbose)
-		report_plans(report);
 	putchar('\n');
 }
 
@@ -98,9 +91,8 @@ static void report_left(const struct probe_bad_site *site, void *data)
 
 /* ---- Switching -------------------------------------------------------------- */
 
-static struct probe_error *switch_target(const struct direction *direction,
-	const struct switch_options *options, struct probe_target *target,
-	struct probe_report *report)
+static struct probe_error *switch_target(const struct switch_options *options,
+	struct probe_target *target, struct probe_report *report)
 {
 	const struct probe_request *request = &options->kept.request.request;
 	struct probe_error *error;
@@ -111,14 +103,14 @@ static struct probe_error *switch_target(const struct direction *direction,
 		error = probe_target_switch(
 			target, options->actions, options->action_count, request, report);
 	else
-		error = direction->switch_probes(target, request, report);
+		error = options->direction->switch_probes(target, request, report);
 	if (error || !options->quiet) {
 		report_refusals(
 			report, probe_target_pid(target), refusals_shown(error, options->verbose));
 		report_notes(report);
 	}
-	if (!error)
-		report_done(direction, options, probe_target_pid(target), report);
+	if (!error && !options->quiet)
+		report_done(options, probe_target_pid(target), report);
 	if (!error && report->left)
 		error = probe_target_bad_sites(target, report_left, target);
 	return error;
@@ -149,7 +141,7 @@ static struct probe_error *switch_process(void *data, size_t index, struct probe
 
 	if (!error) {
 		probe_target_set_patience(target, patience);
-		error = switch_target(options->direction, options, target, &report);
+		error = switch_target(options, target, &report);
 	}
 	switching->left |= report.left != 0;
 	probe_report_deinit(&report);
@@ -174,21 +166,6 @@ static void switch_end(void *data, size_t index, struct probe_error *error)
 		note_status(report_error(processes_error(common, pid, error)), &switching->status);
 }
 
-/* Switches all processes even if one fails, because they are independent of each other. */
-static int switch_all(const struct switch_options *options)
-{
-	const struct common_options *common = &options->kept.common;
-	struct switching switching = {.options = options, .status = STATUS_DONE};
-	const struct probe_turn turn = {switch_pid, switch_process, switch_end, &switching};
-	struct probe_error *error;
-
-	probe_take_turns(common->pids.count, &turn);
-	error = mistake_end(&switching.mistake, common, common->pids.count);
-	if (error)
-		note_status(report_error(error), &switching.status);
-	return switching.left ? STATUS_FAILED : switching.status;
-}
-
 /* ---- The command line ------------------------------------------------------- */
 
 /* Parses "START,END" into two adjacent PROBEs. */
@@ -211,14 +188,6 @@ static struct probe_error *pair_add(struct pattern_list *patterns, const char *t
 	error = options_add_pattern(patterns, start);
 	free(start);
 	return error ? error : options_add_pattern(patterns, comma + 1);
-}
-
-static bool is_mixed(const struct switch_options *options)
-{
-	const struct common_options *common = &options->kept.common;
-
-	return options->others.count || options->other_pairs.count ||
-	       (options->pairs.count && (common->patterns.count || common->operand_count));
 }
 
 static void add_action(struct switch_options *options, bool disable,
@@ -272,7 +241,8 @@ static struct probe_error *switch_request(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
 	struct probe_request *request = &options->kept.request.request;
-	bool mixed = is_mixed(options);
+	bool mixed = options->others.count || options->other_pairs.count ||
+		     (options->pairs.count && (common->patterns.count || common->operand_count));
 	struct probe_error *error = NULL;
 
 	/* If no PROBE is given, --force means every enabled probe. */
@@ -314,23 +284,12 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	return NULL;
 }
 
-/* Writes the report of the change. If this fails, the change is not undone. */
-static struct probe_error *tell(const struct switch_options *options)
-{
-	int err = fflush(stdout) == 0 ? 0 : errno;
-
-	if (!err || err == EPIPE)
-		return NULL;
-	__fpurge(stdout);
-	clearerr(stdout);
-	return probe_error_system(err,
-		"cannot write which probes were %s; `probectl status` shows what is on",
-		options->direction->past);
-}
-
 static struct probe_error *switch_checked(void *data, int *status_ret)
 {
 	struct switch_options *options = data;
+	const struct common_options *common = &options->kept.common;
+	struct switching switching = {.options = options, .status = STATUS_DONE};
+	const struct probe_turn turn = {switch_pid, switch_process, switch_end, &switching};
 	struct probe_error *error;
 
 	if (tracers_help(&options->kept.tracer))
@@ -344,9 +303,23 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 		error = switch_request(options);
 	if (!error)
 		error = switch_tracer(options);
-	if (!error)
-		*status_ret = switch_all(options);
-	return error ? error : tell(options);
+	if (error)
+		return error;
+	/* Switch all processes even if one fails, because they are independent of each other. */
+	probe_take_turns(common->pids.count, &turn);
+	error = mistake_end(&switching.mistake, common, common->pids.count);
+	if (error)
+		note_status(report_error(error), &switching.status);
+	*status_ret = switching.left ? STATUS_FAILED : switching.status;
+	/* If the report cannot be written, the change is not undone. */
+	if (fflush(stdout) == 0 || errno == EPIPE)
+		return NULL;
+	error = probe_error_system(errno,
+		"cannot write which probes were %s; `probectl status` shows what is on",
+		options->direction->past);
+	__fpurge(stdout);
+	clearerr(stdout);
+	return error;
 }
 
 static const char enable_help[] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl trace: the command line. */
 #include "cli/cli.h"
-#include "cli/trace/options.h"
+#include "cli/trace/trace.h"
 
 struct trace_command_line {
 	struct trace_options trace;

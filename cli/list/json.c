@@ -13,20 +13,6 @@
 /* The buffer is written to the stream when it has this size, which is a few hundred lines. */
 enum { FLUSH_BYTES = 64 * 1024 };
 
-static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)
-{
-	json_open(out, "args", '[');
-	for (size_t i = 0; i < count; i++) {
-		json_open(out, NULL, '{');
-		json_text(out, "spec", args[i].spec);
-		json_unsigned(out, "size", args[i].size);
-		json_boolean(out, "signed", args[i].is_signed);
-		json_boolean(out, "float", args[i].is_float);
-		json_close(out, '}');
-	}
-	json_close(out, ']');
-}
-
 /* Adds the state of a site, or null if the state could not be read. */
 static void add_state(struct buffer *out, const struct probe_site *site)
 {
@@ -43,26 +29,23 @@ static void add_state(struct buffer *out, const struct probe_site *site)
 	}
 }
 
-static void add_detail(struct buffer *out, const struct probe_site_detail *detail,
-	const char *function, unsigned int details)
-{
-	json_text(out, "function", function);
-	if (function)
-		json_unsigned(out, "function_offset", detail->function_offset);
-	json_text(out, "file", detail->file);
-	if (detail->file)
-		json_unsigned(out, "line", (uint64_t)detail->line);
-	if (details < 2)
-		return;
-	json_hex_bytes(out, "bytes", detail->bytes, detail->byte_count);
-}
-
-static void add_plan(
-	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
+/* Adds the details of -v and -vv. */
+static void add_detail(struct buffer *out, const struct probe_site *site,
+	const struct probe_site_detail *detail, const char *function, unsigned int details)
 {
 	/* A site that is not enabled shows the plan that it would get. */
 	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
+	if (details > 0) {
+		json_text(out, "function", function);
+		if (function)
+			json_unsigned(out, "function_offset", detail->function_offset);
+		json_text(out, "file", detail->file);
+		if (detail->file)
+			json_unsigned(out, "line", (uint64_t)detail->line);
+	}
+	if (details > 1)
+		json_hex_bytes(out, "bytes", detail->bytes, detail->byte_count);
 	if (!plan)
 		return;
 	json_text(out, "plan", probe_plan_name(plan));
@@ -129,15 +112,22 @@ static struct probe_error *add_site(
 	json_hex(out, "base", site->base);
 	json_hex(out, "semaphore", site->semaphore);
 	json_text(out, "args_spec", site->args_spec);
-	add_args(out, args, count);
+	json_open(out, "args", '[');
+	for (size_t i = 0; i < count; i++) {
+		json_open(out, NULL, '{');
+		json_text(out, "spec", args[i].spec);
+		json_unsigned(out, "size", args[i].size);
+		json_boolean(out, "signed", args[i].is_signed);
+		json_boolean(out, "float", args[i].is_float);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
 	if (listing->is_process)
 		add_state(out, site);
 	if (listing->catalogue)
 		add_meaning(out, probe_catalogue_find(
 					 listing->catalogue, site->provider, site->name, count));
-	if (listing->details > 0)
-		add_detail(out, &detail, function, listing->details);
-	add_plan(out, site, &detail);
+	add_detail(out, site, &detail, function, listing->details);
 	json_end_line(out);
 	return NULL;
 }

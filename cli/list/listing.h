@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The two output formats of `probectl list`, and where it finds programs. */
+/* The two output formats of `probectl list`. */
 #ifndef CLI_LIST_LISTING_H
 #define CLI_LIST_LISTING_H
 
@@ -40,28 +40,5 @@ PROBE_MUST_CHECK struct probe_error *listing_function(
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);
 /* Prints one JSON object for each site, without changing the order of the items. */
 PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *listing);
-
-/* ---- Finding (scan.c) ------------------------------------------------------------- */
-
-/* Lists of sites, one for each reading thread. All sites of a file are in the same list. */
-struct scan {
-	struct probe_list **lists;
-	size_t count;
-};
-
-/*
- * Reads every ELF file in the standard directories once, except unreadable ones. Shows progress on
- * a terminal. Initialise *ret with {0}. Errors: PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *scan_system(struct scan *ret);
-void scan_deinit(struct scan *scan);
-
-/*
- * Returns the path of the program that the shell would start for a name without a slash, or NULL.
- * The caller frees it.
- */
-char *program_find(const char *name);
-/* Returns the path of a file in the standard directories, such as `libc.so.6`, or NULL. */
-char *library_find(const char *name);
 
 #endif

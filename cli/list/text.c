@@ -11,6 +11,7 @@
 #include "cli/list/listing.h"
 #include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
+#include "probe/symbol.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
@@ -25,6 +26,20 @@ struct group {
 	const struct listed_site *items;
 	size_t count;
 };
+
+struct probe_error *listing_function(const struct probe_site_detail *detail, char **ret)
+{
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!detail->function)
+		return NULL;
+	error = probe_demangle(detail->function, ret);
+	if (error || *ret)
+		return error;
+	*ret = strdup(detail->function);
+	return *ret ? NULL : probe_error_no_memory();
+}
 
 /* ---- The cells -------------------------------------------------------------------- */
 
@@ -95,15 +110,6 @@ static struct probe_error *describe_args(const struct group *group, struct buffe
 	return NULL;
 }
 
-static const char *describe_semaphores(const struct group *group)
-{
-	size_t with = 0;
-
-	for (size_t i = 0; i < group->count; i++)
-		with += group->items[i].site->semaphore != 0;
-	return with == 0 ? "-" : with == group->count ? "yes" : "some";
-}
-
 /*
  * Writes the state of a probe. "on 2": enabled, with 2 as the highest semaphore. "inconsistent":
  * another program has overwritten a patch. "?": unknown.
@@ -132,40 +138,6 @@ static void describe_state(const struct group *group, struct buffer *out)
 }
 
 /* ---- Sites: -v and -vv -------------------------------------------------------------- */
-
-/* Writes the address of a site: in a process, the one in memory, otherwise the one in the file. */
-static void describe_address(const struct probe_site *site, struct buffer *out)
-{
-	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
-}
-
-static void describe_function(
-	const struct probe_site_detail *detail, const char *function, struct buffer *out)
-{
-	if (!function)
-		return;
-	buffer_printable(out, function);
-	buffer_char(out, '+');
-	buffer_hex(out, detail->function_offset);
-}
-
-static void describe_line(const struct probe_site_detail *detail, struct buffer *out)
-{
-	if (!detail->file)
-		return;
-	buffer_printable(out, detail->file);
-	buffer_char(out, ':');
-	buffer_unsigned(out, (uint64_t)detail->line);
-}
-
-static void describe_bytes(const struct probe_site_detail *detail, struct buffer *out)
-{
-	for (size_t i = 0; i < detail->byte_count; i++) {
-		if (i > 0)
-			buffer_char(out, ' ');
-		buffer_hex_bytes(out, &detail->bytes[i], 1);
-	}
-}
 
 static void describe_why(const char *reason, struct buffer *out)
 {
@@ -208,6 +180,7 @@ static struct probe_error *add_site(struct grid *grid, const struct listing *lis
 {
 	struct probe_site_detail detail;
 	AUTO_FREE char *function = NULL;
+	struct buffer *out = &grid->text;
 	struct probe_error *error;
 
 	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail);
@@ -219,51 +192,36 @@ static struct probe_error *add_site(struct grid *grid, const struct listing *lis
 		foreign->machine = detail.other_machine;
 		foreign->sites++;
 	}
-	describe_address(item->site, &grid->text);
+	/* In a process, the address in memory, otherwise the one in the file. */
+	buffer_hex(out, item->site->pc ? item->site->bias + item->site->pc : 0);
 	grid_note_cell(grid, false);
-	describe_function(&detail, function, &grid->text);
+	if (function) {
+		buffer_printable(out, function);
+		buffer_char(out, '+');
+		buffer_hex(out, detail.function_offset);
+	}
 	grid_note_cell(grid, false);
-	describe_line(&detail, &grid->text);
+	if (detail.file) {
+		buffer_printable(out, detail.file);
+		buffer_char(out, ':');
+		buffer_unsigned(out, (uint64_t)detail.line);
+	}
+	grid_note_cell(grid, false);
+	for (size_t i = 0; i < detail.byte_count && listing->details > 1; i++) {
+		if (i > 0)
+			buffer_char(out, ' ');
+		buffer_hex_bytes(out, &detail.bytes[i], 1);
+	}
 	grid_note_cell(grid, false);
 	if (listing->details > 1)
-		describe_bytes(&detail, &grid->text);
+		describe_plan(item->site, &detail, out);
 	grid_note_cell(grid, false);
-	if (listing->details > 1)
-		describe_plan(item->site, &detail, &grid->text);
-	grid_note_cell(grid, false);
-	buffer_printable(&grid->text, item->site->args_spec);
+	buffer_printable(out, item->site->args_spec);
 	grid_note_cell(grid, true);
 	return NULL;
 }
 
 /* ---- The meaning of a probe: -v ------------------------------------------------------ */
-
-/* Writes the names and types of a probe's arguments: "arguments: query: string, lxid". */
-static void describe_meaning_args(const struct probe_meaning *meaning, struct buffer *out)
-{
-	buffer_string(out, "arguments: ");
-	for (size_t i = 0; i < meaning->arg_count; i++) {
-		buffer_string(out, i > 0 ? ", " : "");
-		buffer_printable(out, meaning->args[i].name);
-		if (meaning->args[i].type) {
-			buffer_string(out, ": ");
-			buffer_printable(out, meaning->args[i].type);
-		}
-	}
-	buffer_string(out, meaning->open ? " ..." : "");
-}
-
-/* Writes what the numbers of a type mean: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
-static void describe_words(const struct probe_arg_meaning *arg, struct buffer *out)
-{
-	buffer_printable(out, arg->type);
-	for (size_t i = 0; i < arg->word_count; i++) {
-		buffer_string(out, i > 0 ? ", " : ": ");
-		buffer_signed(out, arg->words[i].number);
-		buffer_char(out, ' ');
-		buffer_printable(out, arg->words[i].word);
-	}
-}
 
 static void add_labelled(struct grid *grid, const char *label, const char *text)
 {
@@ -280,25 +238,41 @@ static struct probe_error *add_meaning(
 {
 	const struct probe_site *site = group->items[0].site;
 	const struct probe_meaning *meaning;
+	struct buffer *out = &grid->text;
 	const struct probe_arg *args;
-	struct probe_error *error;
 	size_t count;
+	struct probe_error *error = probe_list_args(group->items[0].list, site, &args, &count);
 
-	error = probe_list_args(group->items[0].list, site, &args, &count);
 	if (error)
 		return error;
 	meaning = probe_catalogue_find(listing->catalogue, site->provider, site->name, count);
 	if (!meaning)
 		return NULL;
 	add_labelled(grid, "", meaning->means);
+	/* The names and types of arguments: "arguments: query: string, lxid". */
+	for (size_t i = 0; i < meaning->arg_count; i++) {
+		buffer_string(out, i > 0 ? ", " : "arguments: ");
+		buffer_printable(out, meaning->args[i].name);
+		buffer_string(out, meaning->args[i].type ? ": " : "");
+		buffer_printable(out, meaning->args[i].type ? meaning->args[i].type : "");
+	}
 	if (meaning->arg_count) {
-		describe_meaning_args(meaning, &grid->text);
+		buffer_string(out, meaning->open ? " ..." : "");
 		grid_note(grid);
 	}
+	/* The meanings of a type's numbers: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
 	for (size_t i = 0; i < meaning->arg_count && listing->details > 1; i++) {
-		if (!meaning->args[i].words)
+		const struct probe_arg_meaning *arg = &meaning->args[i];
+
+		if (!arg->words)
 			continue;
-		describe_words(&meaning->args[i], &grid->text);
+		buffer_printable(out, arg->type);
+		for (size_t k = 0; k < arg->word_count; k++) {
+			buffer_string(out, k > 0 ? ", " : ": ");
+			buffer_signed(out, arg->words[k].number);
+			buffer_char(out, ' ');
+			buffer_printable(out, arg->words[k].word);
+		}
 		grid_note(grid);
 	}
 	add_labelled(grid, "needs: ", meaning->needs);
@@ -313,33 +287,30 @@ static struct probe_error *add_meaning(
 
 /* ---- Rows --------------------------------------------------------------------------- */
 
-static int compare(const void *left, const void *right)
+static int compare_probes(const struct listed_site *a, const struct listed_site *b)
 {
-	const struct listed_site *a = left, *b = right;
-	int order;
+	int order = strcmp(a->site->provider, b->site->provider);
 
 	if (a->module != b->module)
 		return a->module < b->module ? -1 : 1;
-	order = strcmp(a->site->provider, b->site->provider);
-	if (order == 0)
-		order = strcmp(a->site->name, b->site->name);
-	if (order == 0)
-		order = a->order < b->order ? -1 : a->order > b->order;
-	return order;
+	return order ? order : strcmp(a->site->name, b->site->name);
 }
 
-static bool same_probe(const struct listed_site *a, const struct listed_site *b)
+static int compare(const void *left, const void *right)
 {
-	return a->module == b->module && strcmp(a->site->name, b->site->name) == 0 &&
-	       strcmp(a->site->provider, b->site->provider) == 0;
+	const struct listed_site *a = left, *b = right;
+	int order = compare_probes(a, b);
+
+	return order ? order : a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Writes the cells in the order of add_titles(). Some tables have no PID or STATE. */
+/* Writes the cells in the order of the titles. Some tables have no PID or STATE. */
 static struct probe_error *add_group(struct grid *grid, const struct listing *listing,
 	const struct group *group, struct foreign *foreign)
 {
 	const struct probe_site *site = group->items[0].site;
 	struct probe_error *error;
+	size_t with = 0;
 	bool is_unknown;
 
 	if (listing->show_pid)
@@ -358,26 +329,15 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 		return error;
 	buffer_string(&grid->text, is_unknown ? "?" : "");
 	grid_end(grid);
-	grid_text(grid, describe_semaphores(group));
+	for (size_t i = 0; i < group->count; i++)
+		with += group->items[i].site->semaphore != 0;
+	grid_text(grid, with == 0 ? "-" : with == group->count ? "yes" : "some");
 	grid_text(grid, site->path);
 	if (listing->catalogue && !is_unknown)
 		error = add_meaning(grid, listing, group);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
 		error = add_site(grid, listing, &group->items[i], foreign);
 	return error;
-}
-
-static void add_titles(struct grid *grid, const struct listing *listing)
-{
-	if (listing->show_pid)
-		grid_title(grid, "PID", GRID_RIGHT);
-	grid_title(grid, "PROBE", GRID_LEFT);
-	grid_title(grid, "SITES", GRID_RIGHT);
-	if (listing->is_process)
-		grid_title(grid, "STATE", GRID_LEFT);
-	grid_title(grid, "ARGUMENTS", GRID_SHRINKS);
-	grid_title(grid, "SEMAPHORE", GRID_LEFT);
-	grid_title(grid, "MODULE", GRID_LEFT);
 }
 
 struct probe_error *listing_print_text(struct listing *listing)
@@ -388,13 +348,21 @@ struct probe_error *listing_print_text(struct listing *listing)
 	struct group group;
 
 	grid_init(&grid);
-	add_titles(&grid, listing);
+	if (listing->show_pid)
+		grid_title(&grid, "PID", GRID_RIGHT);
+	grid_title(&grid, "PROBE", GRID_LEFT);
+	grid_title(&grid, "SITES", GRID_RIGHT);
+	if (listing->is_process)
+		grid_title(&grid, "STATE", GRID_LEFT);
+	grid_title(&grid, "ARGUMENTS", GRID_SHRINKS);
+	grid_title(&grid, "SEMAPHORE", GRID_LEFT);
+	grid_title(&grid, "MODULE", GRID_LEFT);
 	if (listing->count > 0)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare);
 	for (size_t i = 0; i < listing->count && !error; i += group.count) {
 		group = (struct group){.items = &listing->items[i], .count = 1};
 		while (i + group.count < listing->count &&
-			same_probe(group.items, group.items + group.count))
+			compare_probes(group.items, group.items + group.count) == 0)
 			group.count++;
 		error = add_group(&grid, listing, &group, &foreign);
 	}

@@ -110,6 +110,19 @@ void print_printable(FILE *stream, const char *text)
 	buffer_deinit(&out);
 }
 
+void add_count(struct buffer *out, size_t count, const char *what)
+{
+	if (!count)
+		return;
+	if (out->length && out->data[out->length - 1] != ' ')
+		buffer_string(out, ", ");
+	buffer_unsigned(out, count);
+	buffer_char(out, ' ');
+	buffer_string(out, what);
+	if (count != 1)
+		buffer_char(out, 's');
+}
+
 /* ==== Standard output ========================================================================= */
 
 struct probe_error *out_failed(FILE *stream)
@@ -119,6 +132,14 @@ struct probe_error *out_failed(FILE *stream)
 	__fpurge(stream);
 	clearerr(stream);
 	return err == EPIPE ? NULL : probe_error_system(err, "cannot write the output");
+}
+
+struct probe_error *out_unless_closed(struct probe_error *error)
+{
+	if (!error || error->code != PROBE_ERROR_SYSTEM || error->err != EPIPE)
+		return error;
+	probe_error_free(error);
+	return NULL;
 }
 
 struct probe_error *out_flush(struct buffer *out, FILE *stream)
@@ -231,26 +252,18 @@ static void pass_on(struct messages *m)
 	}
 }
 
-/*
- * Returns true if a message ends with this character: a newline or, for a progress line, a carriage
- * return or the K of the escape sequence that erases it.
- */
-static bool ends_message(const struct messages *m, char c)
+static void add(struct messages *m, char c)
 {
 	static const char erase[] = {'\33', '[', 'K'};
 
-	return c == '\n' || c == '\r' ||
-	       (c == 'K' && m->length >= sizeof(erase) &&
-		       !memcmp(m->text + m->length - sizeof(erase), erase, sizeof(erase)));
-}
-
-static void add(struct messages *m, char c)
-{
 	if (m->length < sizeof(m->text))
 		m->text[m->length++] = c;
 	else
 		m->is_cut = true;
-	if (!ends_message(m, c))
+	/* A message ends with a newline; a progress line, with a return or the K that erases it. */
+	if (c != '\n' && c != '\r' &&
+		(c != 'K' || m->length < sizeof(erase) ||
+			memcmp(m->text + m->length - sizeof(erase), erase, sizeof(erase)) != 0))
 		return;
 	if (m->is_cut) {
 		m->length = m->whole;

@@ -37,6 +37,9 @@ void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *co
  */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
 
+/* Adds "3 sites", or nothing if `count` is 0; after another count, also ", ". */
+void add_count(struct buffer *out, size_t count, const char *what);
+
 /* ---- Standard output ----------------------------------------------------------- */
 
 /*
@@ -44,6 +47,9 @@ void print_site_news(const struct probe_site_news *news, pid_t pid);
  * if the reader has closed the pipe.
  */
 PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
+
+/* Frees the error and returns NULL if the reader has closed the pipe, which is no error. */
+PROBE_MUST_CHECK struct probe_error *out_unless_closed(struct probe_error *error);
 
 /* Writes the buffer to a stream and empties the buffer. The stream is flushed later, by main(). */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);

@@ -106,25 +106,10 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 	return length;
 }
 
-/* Returns the offset of the longest end of a text that fits in `width` columns, and its width. */
-static size_t tail(const char *text, size_t width, size_t *width_ret)
-{
-	size_t total = clean_width(text), at = 0;
-
-	while (total > width) {
-		size_t bytes = utf8_character(text + at, strlen(text + at));
-
-		total -= columns_of(text + at, bytes);
-		at += bytes;
-	}
-	*width_ret = total;
-	return at;
-}
-
-/* Writes a text; if it is too wide, its start, dots and its end. */
+/* Writes the start of a text that is too wide, dots and its end. */
 static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool utf8)
 {
-	size_t dots = utf8 ? 1 : 2, first, last, at;
+	size_t dots = utf8 ? 1 : 2, first, last = clean_width(text);
 
 	if (width <= dots) {
 		buffer_bytes(out, "..", width);
@@ -132,8 +117,13 @@ static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool 
 	}
 	buffer_bytes(out, text, head(text, (width - dots + 1) / 2, &first));
 	buffer_string(out, utf8 ? "…" : "..");
-	at = tail(text, width - dots - first, &last);
-	buffer_string(out, text + at);
+	while (last > width - dots - first) {
+		size_t bytes = utf8_character(text, strlen(text));
+
+		last -= columns_of(text, bytes);
+		text += bytes;
+	}
+	buffer_string(out, text);
 	return first + dots + last;
 }
 
@@ -321,32 +311,18 @@ static size_t figures_width(const struct shape *shape)
 	return width;
 }
 
-/* Returns the width of the widest name. Hidden rows count, so that filters do not move columns. */
-static size_t widest_name(const struct top_model *model, bool utf8)
-{
-	size_t widest = strlen("PROBE");
-
-	for (size_t i = 0; i < model->count; i++) {
-		size_t width = cell_width(model->rows[i].label, utf8);
-
-		if (width > widest)
-			widest = width;
-	}
-	return widest < NAME_MAX ? widest : NAME_MAX;
-}
-
-/* Returns the order in which a column is left out. The one that sorts the rows is the last. */
-static unsigned int turn_of(const struct top_model *model, size_t column)
-{
-	return ordered[model->order] == column ? COLUMNS : columns[column].order;
-}
-
 static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
 {
-	size_t name = widest_name(model, utf8) + 1; /* the name is preceded by a mark */
-	size_t least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
+	size_t name = strlen("PROBE"), least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
 	struct shape shape;
 
+	/* Hidden rows count, too, so that filters do not move columns. */
+	for (size_t i = 0; i < model->count; i++) {
+		size_t its = cell_width(model->rows[i].label, utf8);
+
+		name = its > name ? its : name;
+	}
+	name = (name < NAME_MAX ? name : NAME_MAX) + 1; /* the name is preceded by a mark */
 	if (least > name)
 		least = name;
 	for (size_t i = 0; i < COLUMNS; i++)
@@ -354,8 +330,9 @@ static struct shape find_shape(const struct top_model *model, size_t width, bool
 	for (unsigned int turn = 0; turn <= COLUMNS; turn++) {
 		if (least + figures_width(&shape) <= width)
 			break;
+		/* The column that sorts the rows is left out last. */
 		for (size_t i = 0; i < COLUMNS; i++)
-			if (turn_of(model, i) == turn)
+			if (turn == (ordered[model->order] == i ? COLUMNS : columns[i].order))
 				shape.has[i] = false;
 	}
 	shape.name = width - figures_width(&shape);
@@ -433,35 +410,19 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	}
 }
 
-static bool is_wrong(const struct top_row *row)
-{
-	return row->refused || row->coverage.overwritten;
-}
-
-/* Returns the mark before the name: something is wrong, or the probe is off. */
-static char mark_of(const struct top_row *row)
-{
-	return is_wrong(row) ? '!' : row->on ? ' ' : '-';
-}
-
-/* Returns the look of a row. The mark before the name says the same without colours. */
-static enum top_look look_of(const struct top_model *model, const struct top_row *row)
-{
-	if ((size_t)(row - model->rows) == model->selected)
-		return TOP_LOOK_REVERSE;
-	if (is_wrong(row))
-		return TOP_LOOK_WRONG;
-	return row->on ? TOP_LOOK_PLAIN : TOP_LOOK_FAINT;
-}
-
 static void row_line(struct top_frame *frame, const struct top_model *model,
 	const struct top_view *view, const struct shape *shape, const struct top_row *row)
 {
+	bool is_wrong = row->refused || row->coverage.overwritten;
+	enum top_look look = is_wrong ? TOP_LOOK_WRONG : row->on ? TOP_LOOK_PLAIN : TOP_LOOK_FAINT;
 	struct buffer *out = &frame->text;
 	size_t taken;
 
-	line_begin(frame, look_of(model, row));
-	buffer_char(out, mark_of(row));
+	if ((size_t)(row - model->rows) == model->selected)
+		look = TOP_LOOK_REVERSE;
+	line_begin(frame, look);
+	/* The mark before the name says the same as the look, without colours. */
+	buffer_char(out, is_wrong ? '!' : row->on ? ' ' : '-');
 	taken = 1 + cell_text(out, row->label, shape->name - 1, view->utf8);
 	buffer_pad(out, 0, shape->name - taken);
 	for (size_t i = 0; i < COLUMNS; i++) {
@@ -475,20 +436,14 @@ static void row_line(struct top_frame *frame, const struct top_model *model,
 
 /* ---- Lines around the rows --------------------------------------------------------- */
 
-static void interval_text(char text[32], uint64_t ns)
-{
-	snprintf(text, 32, "every %gs", (double)ns / 1e9);
-}
-
 static void draw_head(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t right = strlen(view->clock), taken;
-	char *text = NULL, interval[32];
+	char *text = NULL;
 
-	interval_text(interval, view->interval_ns);
-	if (asprintf(&text, "probectl top  %s  %s%s%s", view->title, interval,
-		    model->since_start ? "  since the start" : "",
+	if (asprintf(&text, "probectl top  %s  every %gs%s%s", view->title,
+		    (double)view->interval_ns / 1e9, model->since_start ? "  since the start" : "",
 		    view->paused ? "  paused" : "") < 0) {
 		frame->text.no_memory = true;
 		return;
@@ -637,15 +592,6 @@ static const char *const help[] = {
 
 enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };
 
-static void draw_help(struct top_frame *frame, const struct top_view *view)
-{
-	for (size_t i = 0; i < HELP_LINES && frame->count + 1 < view->height; i++)
-		draw_line(frame, view, TOP_LOOK_PLAIN, help[i]);
-	while (frame->count + 1 < view->height)
-		draw_line(frame, view, TOP_LOOK_PLAIN, "");
-	draw_line(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
-}
-
 /* ---- The whole screen -------------------------------------------------------------- */
 
 /* The lines that are shown in addition to the rows. */
@@ -671,12 +617,15 @@ size_t draw_rows(const struct top_view *view)
 	return plan_lines(view->height).rows;
 }
 
-/* Scrolls so that the cursor is visible. Leaves no line empty if a row could be shown there. */
-static void scroll(const struct top_model *model, struct top_view *view, size_t rows)
+static void draw_all_rows(struct top_frame *frame, const struct top_model *model,
+	struct top_view *view, const struct arrangement *plan)
 {
-	size_t cursor = model_cursor(model);
+	struct shape shape = find_shape(model, view->width, view->utf8);
+	const char *none = model->count ? " (no probe matches the filter)" : " (no probe so far)";
+	size_t cursor = model_cursor(model), rows = plan->rows, end;
 	size_t most = model->shown_count > rows ? model->shown_count - rows : 0;
 
+	/* Scroll so that the cursor is visible, and no line is empty without need. */
 	if (cursor == SIZE_MAX)
 		view->first = 0;
 	else if (cursor < view->first)
@@ -685,17 +634,7 @@ static void scroll(const struct top_model *model, struct top_view *view, size_t 
 		view->first = cursor - rows + 1;
 	if (view->first > most)
 		view->first = most;
-}
-
-static void draw_all_rows(struct top_frame *frame, const struct top_model *model,
-	struct top_view *view, const struct arrangement *plan)
-{
-	struct shape shape = find_shape(model, view->width, view->utf8);
-	const char *none = model->count ? " (no probe matches the filter)" : " (no probe so far)";
-	size_t end;
-
-	scroll(model, view, plan->rows);
-	end = view->first + plan->rows;
+	end = view->first + rows;
 	if (plan->titles)
 		titles(frame, model, view, &shape);
 	for (size_t i = view->first; i < end; i++) {
@@ -712,7 +651,10 @@ void draw_screen(struct top_frame *frame, const struct top_model *model, struct 
 
 	frame_clear(frame);
 	if (view->help) {
-		draw_help(frame, view);
+		while (frame->count + 1 < view->height)
+			draw_line(frame, view, TOP_LOOK_PLAIN,
+				frame->count < HELP_LINES ? help[frame->count] : "");
+		draw_line(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
 		return;
 	}
 	if (view->editing && view->height == 1) {

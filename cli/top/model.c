@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of `probectl top`; the actions of the keys; the program that `probectl top` starts. */
-#include <errno.h>
-#include <fcntl.h>
+/* The rows of `probectl top`: their order, filter and cursor. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/child.h"
 #include "cli/top/top.h"
 #include "libprobe/base/array.h"
-#include "probe/sink.h"
-
-/* ==== Model =================================================================================== */
 
 void model_init(struct top_model *model)
 {
@@ -77,11 +70,6 @@ struct top_row *model_find(const struct top_model *model, const char *provider, 
 	return find(model, provider, name, "", &at);
 }
 
-static bool make_room(struct top_model *model)
-{
-	return ARRAY_ROOM(model->rows, model->count) && ARRAY_ROOM(model->shown, model->count);
-}
-
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name)
 {
 	return model_key_row(model, provider, name, "");
@@ -95,7 +83,8 @@ struct top_row *model_key_row(
 	size_t at;
 	struct top_row *found = find(model, provider, name, key, &at);
 
-	if (found || !make_room(model))
+	if (found || !ARRAY_ROOM(model->rows, model->count) ||
+		!ARRAY_ROOM(model->shown, model->count))
 		return found;
 	row.provider = strdup(provider);
 	row.name = strdup(name);
@@ -206,30 +195,16 @@ static int compare_shown(const void *a, const void *b, void *data)
 
 /* ---- The filter -------------------------------------------------------------------- */
 
-static bool passes(const struct top_model *model, const struct top_row *row)
-{
-	if (model->pattern)
-		return probe_pattern_matches(
-			model->pattern, row->path ? row->path : "", row->provider, row->name);
-	return strcasestr(row->label, model->filter) != NULL;
-}
-
-/* Returns true if a filter is a pattern: with glob characters, or between slashes. */
-static bool is_pattern(const char *text)
-{
-	size_t length = strlen(text);
-
-	return strpbrk(text, "*?[") || (length > 2 && text[0] == '/' && text[length - 1] == '/');
-}
-
 bool model_set_filter(struct top_model *model, const char *text)
 {
 	struct probe_error *error = NULL;
+	size_t length = strlen(text);
 
 	probe_pattern_free(model->pattern);
 	model->pattern = NULL;
 	snprintf(model->filter, sizeof(model->filter), "%s", text);
-	if (is_pattern(text))
+	/* A pattern has glob characters, or is between slashes. */
+	if (strpbrk(text, "*?[") || (length > 2 && text[0] == '/' && text[length - 1] == '/'))
 		error = probe_pattern_parse(text, &model->pattern);
 	model_arrange(model);
 	if (!error)
@@ -238,30 +213,26 @@ bool model_set_filter(struct top_model *model, const char *text)
 	return false;
 }
 
-/* Copies the state of each probe from its own row to its rows with keys, which follow it. */
-static void follow_probes(struct top_model *model)
+void model_arrange(struct top_model *model)
 {
 	const struct top_row *probe = NULL;
 
+	model->shown_count = 0;
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
-		if (!row->key[0])
+		/* Rows with keys follow the probe's own row, and have its state. */
+		if (!row->key[0]) {
 			probe = row;
-		if (!row->key[0] || !probe)
-			continue;
-		row->on = probe->on;
-		row->coverage = probe->coverage;
-	}
-}
-
-void model_arrange(struct top_model *model)
-{
-	follow_probes(model);
-	model->shown_count = 0;
-	for (size_t i = 0; i < model->count; i++)
-		if (passes(model, &model->rows[i]))
+		} else if (probe) {
+			row->on = probe->on;
+			row->coverage = probe->coverage;
+		}
+		if (model->pattern ? probe_pattern_matches(model->pattern,
+					     row->path ? row->path : "", row->provider, row->name)
+				   : strcasestr(row->label, model->filter) != NULL)
 			model->shown[model->shown_count++] = i;
+	}
 	if (model->shown_count)
 		qsort_r(model->shown, model->shown_count, sizeof(*model->shown), compare_shown,
 			model);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes of `probectl top`. Each has two sessions: one counts the hits of all probes, the
- * other measures the durations of pairs. They record no single hits, so that nothing is lost if top
- * reads them late.
+ * The processes that `probectl top` shows, named or started by top. As in `probectl trace`, it also
+ * follows the libraries that they open and the programs that they and their children execute.
+ *
+ * Each process has two sessions: one counts the hits of all probes, the other measures the
+ * durations of pairs. They record no single hits, so that nothing is lost if top reads them late.
  */
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +17,636 @@
 
 #include "cli/cli.h"
 #include "cli/processes.h"
-#include "cli/top/source.h"
+#include "cli/request.h"
+#include "cli/top/top.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/value.h"
+#include "probe/table.h"
+#include "probe/trace.h"
+
+/* The tracers of the trace (struct probe_trace): the sessions of a process. */
+enum { TOP_COUNTS, TOP_TIMES, TOP_TRACERS };
+
+/* The data of the session that counts (struct probe_traced). */
+struct top_process {
+	size_t notes; /* number of notes that were reported */
+};
+
+/* The durations of pairs, summed over all processes. */
+struct top_times_kept {
+	struct probe_table *last;   /* all durations until the last look */
+	struct probe_table *recent; /* durations in the last interval */
+};
+
+struct top_source {
+	struct probe_trace *set; /* the processes and their sessions */
+	/*
+	 * The tracers of `set`. TOP_COUNTS counts the hits; TOP_TIMES measures the durations of
+	 * pairs, and has no session in a program without pairs.
+	 */
+	struct probe_trace_tracer tracers[TOP_TRACERS];
+	const struct probe_request *request; /* the probes to show; its patterns are borrowed */
+	struct top_model *model;	     /* borrowed */
+	const struct common_options *common; /* options that select the processes; borrowed */
+	bool *matched;			     /* for each pattern: true if it has matched */
+	bool seeks;			     /* processes that start later are traced, too */
+	struct left_out left;		     /* processes that cannot be traced from the start */
+	struct probe_error *error;	     /* first error that nobody has fetched yet; owned */
+	size_t ended;	 /* number of named processes whose end was not told yet */
+	pid_t ended_pid; /* one of them */
+	bool stopping;	 /* source_stop() has begun */
+	bool started;	 /* we started the program, so we do not report its end */
+	struct top_times_kept times;
+	uint64_t started_ns, last_ns; /* times of the start and of the last look, CLOCK_MONOTONIC */
+	/* During the last change, the longest time for which any process was stopped. */
+	uint64_t stop_ns;
+	/* Name of the process that was traced last; "" if it ended at once. */
+	char program[32];
+	bool programs_differ; /* the traced processes had different names */
+	size_t came;	      /* number of processes traced since the start */
+	char title[128];
+	char *news; /* messages that the main loop has not fetched yet; or NULL */
+	bool incomplete;
+};
+
+/* ---- News -------------------------------------------------------------------------- */
+
+/* Adds a message to those that the main loop has not fetched yet. Drops it on lack of memory. */
+static void __attribute__((format(printf, 2, 3)))
+add_news(struct top_source *source, const char *format, ...)
+{
+	char *text, *all;
+	va_list ap;
+	int length;
+
+	va_start(ap, format);
+	length = vasprintf(&text, format, ap);
+	va_end(ap);
+	if (length < 0)
+		return;
+	if (!source->news) {
+		source->news = text;
+		return;
+	}
+	if (asprintf(&all, "%s; %s", source->news, text) >= 0) {
+		free(source->news);
+		source->news = all;
+	}
+	free(text);
+}
+
+static void note_failure(struct top_source *source, struct probe_error *error)
+{
+	if (error)
+		add_news(source, "%s", error->message);
+	probe_error_free(error);
+}
+
+/* Returns the session of a tracer in a process, or NULL. */
+static struct probe_traced *session_of(
+	const struct top_source *source, const struct probe_target *target, size_t tracer)
+{
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (all[i]->target == target && all[i]->tracer == tracer)
+			return all[i];
+	return NULL;
+}
+
+static void note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news)
+{
+	char fault[PROBE_FAULT_BYTES];
+	const char *provider = news->site.name ? news->site.provider : "the gate that notices ";
+	const char *colon = news->site.name ? ":" : "";
+	const char *name = news->site.name ? news->site.name : "libraries and programs";
+
+	source->incomplete = true;
+	probe_fault_text(fault, news->site.fault, news->site.bytes, news->site.length);
+	if (news->event == PROBE_SITE_BACK)
+		add_news(source, "process %d: %s%s%s at 0x%jx counts again", (int)pid, provider,
+			colon, name, (uintmax_t)news->site.pc);
+	else
+		add_news(source, "process %d: %s%s%s at 0x%jx%s: %s", (int)pid, provider, colon,
+			name, (uintmax_t)news->site.pc,
+			news->site.left ? " is left as it is" : " does not count any more", fault);
+}
+
+bool source_is_incomplete(const struct top_source *source)
+{
+	return source->incomplete;
+}
+
+char *source_news(struct top_source *source)
+{
+	char *news = source->news;
+
+	source->news = NULL;
+	return news;
+}
+
+/* Reads the name of a process. Returns false if the process has ended. */
+static bool read_comm(pid_t pid, char comm[32])
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (!file_read(path, comm, 32))
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	return true;
+}
+
+/* Returns true if the session belongs to the program that a process runs now. */
+static bool is_current(const struct probe_traced *traced)
+{
+	return traced->is_on && !traced->is_replaced;
+}
+
+/* Counts a newly traced process. Does not count a known process that executes another program. */
+static void note_came(struct top_source *source, pid_t pid)
+{
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+	char comm[32];
+	bool is_new = true;
+
+	for (size_t i = 0; i < count; i++)
+		is_new &= !all[i]->is_replaced || probe_target_pid(all[i]->target) != pid;
+	source->came += is_new;
+	if (!read_comm(pid, comm))
+		return;
+	source->programs_differ |= source->program[0] && strcmp(source->program, comm) != 0;
+	strcpy(source->program, comm);
+}
+
+/* The title is not escaped, because the code that prints it does that. */
+static void make_title(struct top_source *source)
+{
+	size_t count, running = 0;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+	const struct probe_traced *first = NULL;
+	const size_t room = sizeof(source->title);
+	char comm[32];
+	int pid;
+
+	for (size_t i = count; i-- > 0;) {
+		/* The counting session of a running program. */
+		if (all[i]->tracer != TOP_COUNTS || !is_current(all[i]))
+			continue;
+		running++;
+		first = all[i];
+	}
+	/* Processes that come and go: a program's name without a process id. */
+	if (source->seeks && source->came)
+		snprintf(source->title, room, "%s%s: %zu process%s, %zu now",
+			source->program[0] ? source->program : "programs",
+			source->programs_differ ? " and others" : "", source->came,
+			source->came == 1 ? "" : "es", running);
+	/* If no process is left, keep the title, which names the last process. */
+	if (source->seeks || !first)
+		return;
+	pid = (int)probe_target_pid(first->target);
+	if (!read_comm(pid, comm))
+		strcpy(comm, "process");
+	if (running > 1)
+		snprintf(source->title, room, "%s (%d) and %zu more", comm, pid, running - 1);
+	else
+		snprintf(source->title, room, "%s (%d)", comm, pid);
+}
+
+/* ---- Rows -------------------------------------------------------------------------- */
+
+/* Keeps the first error, for the next call that can return it. */
+static void keep_error(struct top_source *source, struct probe_error *error)
+{
+	if (error && source->error)
+		report_error(error);
+	else if (error)
+		source->error = error;
+}
+
+static struct probe_error *take_error(struct top_source *source)
+{
+	struct probe_error *error = source->error;
+
+	source->error = NULL;
+	return error;
+}
+
+/* Notes how long a change has stopped a process. */
+static void note_change(struct top_source *source, const struct probe_report *report)
+{
+	if (report->stop_ns > source->stop_ns)
+		source->stop_ns = report->stop_ns;
+}
+
+/* Adds refused sites of a report to their probes' rows, from refusal number `first` on. */
+static struct probe_error *add_refusals(
+	struct top_model *model, const struct probe_report *report, size_t first)
+{
+	for (size_t i = first; i < report->refusal_count; i++) {
+		const struct probe_refusal *refusal = &report->refusals[i];
+		struct top_row *row = model_row(model, refusal->provider, refusal->name);
+
+		if (row && !row->reason)
+			row->reason = strdup(refusal->reason);
+		if (!row || !row->reason)
+			return probe_error_no_memory();
+		row->refused++;
+	}
+	return NULL;
+}
+
+/* Switches the probes of a session on and off as the rows say. */
+static struct probe_error *switch_session(
+	struct top_source *source, const struct probe_traced *traced)
+{
+	struct probe_report report = {0};
+	struct probe_error *error;
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(traced->session, &count);
+	bool *on = calloc(count + 1, sizeof(*on));
+
+	if (!on)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		const struct top_row *row =
+			model_find(source->model, probes[i].provider, probes[i].name);
+
+		on[i] = row && row->on;
+	}
+	error = probe_session_select(traced->session, on, &report);
+	free(on);
+	if (!error && traced->tracer == TOP_COUNTS)
+		error = add_refusals(source->model, &report, 0);
+	note_change(source, &report);
+	probe_report_deinit(&report);
+	/* Ignore the error if the process has ended; source_follow() reports this. */
+	if (error && !probe_target_alive(traced->target)) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	return error;
+}
+
+/* Adds rows for the probes of a session, from index `first` on. */
+static struct probe_error *take_probes(
+	struct top_source *source, const struct probe_traced *traced, size_t first)
+{
+	const struct probe_session_probe *probes;
+	size_t count;
+
+	probes = probe_session_probes(traced->session, &count);
+	source->model->has_times |= traced->tracer == TOP_TIMES && count;
+	for (size_t i = first; i < count && traced->tracer == TOP_COUNTS; i++) {
+		struct top_row *row = model_row(source->model, probes[i].provider, probes[i].name);
+
+		if (row && !row->path) {
+			row->path = strdup(probes[i].path);
+			row->on = true;
+		}
+		if (!row || !row->path)
+			return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < source->request->pattern_count; i++)
+		source->matched[i] |= probe_session_matched(traced->session, i);
+	return NULL;
+}
+
+/* If the user has switched a probe off, it is also switched off in new libraries and programs. */
+static void switch_if_off(struct top_source *source, const struct probe_traced *traced)
+{
+	const struct probe_session_probe *probes;
+	bool is_off = false;
+	size_t count;
+
+	probes = probe_session_probes(traced->session, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct top_row *row =
+			model_find(source->model, probes[i].provider, probes[i].name);
+
+		is_off |= row && !row->on && probe_session_is_selected(traced->session, i);
+	}
+	if (is_off)
+		note_failure(source, switch_session(source, traced));
+}
+
+/* ---- Starting ---------------------------------------------------------------------- */
+
+/*
+ * Starts a session. The one that measures pairs is started after the one that counts, and not at
+ * all if the process has no pairs, or has ended: its counts can still be shown.
+ */
+static struct probe_error *start_session(struct probe_traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, void *data)
+{
+	struct top_source *source = data;
+	const struct probe_traced *counts = session_of(source, traced->target, TOP_COUNTS);
+	struct probe_error *error;
+
+	if (source->error)
+		return NULL;
+	if (traced->tracer == TOP_TIMES && !counts->is_on)
+		return counts->data ? NULL
+				    : probe_error_new(PROBE_ERROR_BUSY,
+					      "the probes of process %d are not counted yet",
+					      (int)probe_target_pid(traced->target));
+	error = probe_session_start(traced->target, request, options, report, &traced->session);
+	if (!error || traced->tracer != TOP_TIMES ||
+		(error->code != PROBE_ERROR_NOT_FOUND && probe_target_alive(traced->target)))
+		return error;
+	/* An ended process may have had pairs, so show their columns. */
+	source->model->has_times |= !probe_target_alive(traced->target);
+	probe_error_free(error);
+	return NULL;
+}
+
+/*
+ * Handles a process that cannot be traced. An error of a process that was named with -p ends the
+ * start. Other processes were found by name or parent. They may have ended or belong to another
+ * user, so they are only left out.
+ */
+static void leave_out(struct top_source *source, pid_t pid, bool given, struct probe_error *error)
+{
+	const struct common_options *common = source->common;
+
+	error = processes_error(common, pid, error);
+	if (given || source->started || (common->pids.count == 1 && !source->seeks) ||
+		error->code == PROBE_ERROR_MEMORY)
+		source->error = probe_error_first(source->error, error);
+	else
+		left_out_add(&source->left, pid, error);
+}
+
+static void take_start(struct top_source *source, const struct probe_trace_news *news)
+{
+	struct probe_traced *traced = news->traced;
+	bool counts = traced->tracer == TOP_COUNTS;
+
+	note_change(source, news->report);
+	/* start_session() waits for the data of the session that counts. */
+	if (counts)
+		traced->data = calloc(1, sizeof(struct top_process));
+	if (counts && !traced->data)
+		keep_error(source, probe_error_no_memory());
+	if (news->error && !counts && !session_of(source, traced->target, TOP_COUNTS)->is_on)
+		probe_error_free(news->error);
+	else if (news->error)
+		leave_out(source, probe_target_pid(traced->target), traced->named, news->error);
+	if (!traced->is_on)
+		return;
+	if (counts)
+		keep_error(source, add_refusals(source->model, news->report, 0));
+	/* Only before the screen is opened: later, a build has a thousand programs. */
+	if (counts && !traced->later)
+		report_notes(news->report);
+	keep_error(source, take_probes(source, traced, 0));
+	if (counts)
+		note_came(source, probe_target_pid(traced->target));
+	switch_if_off(source, traced);
+	make_title(source);
+}
+
+static struct probe_error *add_processes(struct top_source *source)
+{
+	const struct pid_list *pids = &source->common->pids;
+	struct probe_error *error = NULL;
+	struct probe_target *target;
+
+	for (size_t i = 0; i < pids->count && !error; i++) {
+		bool given = i < source->common->pids_given;
+		struct probe_error *its = processes_open(source->common, pids->items[i], &target);
+
+		if (its)
+			leave_out(source, pids->items[i], given, its);
+		error = its ? take_error(source) : probe_trace_add(source->set, target, given);
+	}
+	return error;
+}
+
+static struct probe_error *start_all(struct top_source *source)
+{
+	struct probe_error *error = probe_trace_start(source->set);
+	size_t count;
+
+	error = probe_error_first(error, take_error(source));
+	left_out_report(&source->left, source->common);
+	probe_trace_sessions(source->set, &count);
+	return error || count || source->seeks ? error
+					       : left_out_error(&source->left, source->common);
+}
+
+static void take_news(const struct probe_trace_news *news, void *data);
+
+static struct probe_error *create(const struct top_options *options, struct top_source **ret)
+{
+	struct top_source *source = calloc(1, sizeof(*source));
+	const struct common_options *common = &options->common;
+	struct probe_trace_options its = {.tracer_count = TOP_TRACERS,
+		.follow = processes_follow(common),
+		.ends_heirs = true,
+		.start = start_session,
+		.news = take_news,
+		.data = source};
+	const struct probe_session_options both = {.filter = options->filter,
+		.catalogue = options->request.catalogue,
+		.follow_libraries = processes_follow(common),
+		.follow_children = processes_follow(common)};
+	struct probe_gather *gather;
+
+	*ret = source;
+	if (!source)
+		return probe_error_no_memory();
+	source->request = &options->request;
+	source->common = common;
+	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
+	if (!source->matched)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < TOP_TRACERS; i++)
+		source->tracers[i] =
+			(struct probe_trace_tracer){.request = &options->request, .options = both};
+	gather = &source->tracers[TOP_COUNTS].options.gather;
+	source->tracers[TOP_COUNTS].options.kind =
+		options->keys.count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
+	for (size_t i = 0; i < options->keys.count; i++)
+		gather->keys[i] = options->keys.items[i];
+	gather->key_count = options->keys.count;
+	gather->keys_max = options->keys_max;
+	source->tracers[TOP_TIMES].options.kind = PROBE_SESSION_GATHER;
+	source->tracers[TOP_TIMES].options.gather = (struct probe_gather){
+		.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true};
+	source->seeks = probe_processes_seek(common->meant);
+	if (source->seeks)
+		strcpy(source->title, "waiting for processes");
+	its.processes = source->seeks ? common->meant : NULL;
+	its.tracers = source->tracers;
+	return probe_trace_create(&its, &source->set);
+}
+
+struct probe_error *source_start(const struct top_options *options, struct probe_target *started,
+	struct top_model *model, struct top_source **ret)
+{
+	struct probe_error *error = create(options, ret);
+	struct top_source *source = *ret;
+
+	if (error) {
+		probe_target_close(started);
+		return error;
+	}
+	source->model = model;
+	source->started = started != NULL;
+	error = started ? probe_trace_add(source->set, started, false) : add_processes(source);
+	/* The program was started before, because it inherits our limits. */
+	processes_allow_descriptors();
+	if (!error)
+		error = start_all(source);
+	left_out_deinit(&source->left, &options->common);
+	if (error)
+		return error;
+	source->started_ns = source->last_ns = clock_monotonic_ns();
+	return started ? probe_target_release(started) : NULL;
+}
+
+bool source_has_traced(const struct top_source *source)
+{
+	return source->came > 0;
+}
+
+const char *source_unmatched(const struct top_source *source)
+{
+	for (size_t i = 0; i < source->request->pattern_count; i++)
+		if (!source->matched[i])
+			return probe_pattern_text(source->request->patterns[i]);
+	return NULL;
+}
+
+/* ---- Following --------------------------------------------------------------------- */
+
+/*
+ * Reports the end of a process. The end of the program that we started is not reported, because our
+ * exit status shows it. The ends of followed processes are not reported, because they concern only
+ * their parents. An exception is a lack of memory in a control group, which is always reported.
+ */
+static void take_end(struct top_source *source, const struct probe_traced *traced)
+{
+	pid_t pid = probe_target_pid(traced->target);
+	struct probe_fate fate;
+	bool named = false; /* on the command line, whichever program it runs now */
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+
+	for (size_t i = 0; i < count && !source->started; i++)
+		named |= !all[i]->later && probe_target_pid(all[i]->target) == pid;
+
+	make_title(source);
+	if (traced->is_replaced)
+		return;
+	probe_target_fate(traced->target, traced->pidfd, &fate);
+	if (!fate.signal || (!named && !fate.out_of_memory)) {
+		source->ended += named;
+		source->ended_pid = named ? pid : source->ended_pid;
+		return;
+	}
+	add_news(source, "process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
+		fate.out_of_memory ? ": its control group ran out of memory" : "");
+	source->incomplete |= named && fate.signal == SIGKILL;
+}
+
+static void take_news(const struct probe_trace_news *news, void *data)
+{
+	struct probe_traced *traced = news->traced;
+	struct top_source *source = data;
+	struct top_process *process;
+
+	switch (news->event) {
+	case PROBE_TRACE_STARTED:
+		take_start(source, news);
+		break;
+	case PROBE_TRACE_CAME:
+		if (news->sites && (news->watched->unseen_ns || !news->watched->held))
+			add_news(source, "process %d %s; hits of its first %ju ms are not counted",
+				(int)probe_target_pid(news->watched->target),
+				news->watched->is_newcomer ? "came" : "has become another program",
+				(uintmax_t)(news->watched->unseen_ns / NSEC_PER_MSEC + 1));
+		break;
+	case PROBE_TRACE_UNTRACED:
+		add_news(source, "%s%s", processes_untraced(news->error), news->error->message);
+		probe_error_free(news->error);
+		break;
+	case PROBE_TRACE_GREW:
+		if (traced->tracer == TOP_COUNTS)
+			keep_error(source,
+				add_refusals(source->model, news->report, news->told.refusals));
+		/* The two sessions of a process mostly have the same notes. */
+		process = session_of(source, traced->target, TOP_COUNTS)->data;
+		for (; process && process->notes < news->report->note_count; process->notes++)
+			add_news(source, "%s", news->report->notes[process->notes]);
+		keep_error(source, take_probes(source, traced, news->told.probes));
+		switch_if_off(source, traced);
+		break;
+	case PROBE_TRACE_SITE:
+		/* Both sessions have the same sites, except gates. */
+		if (traced->tracer == TOP_COUNTS)
+			note_site(source, probe_target_pid(traced->target), news->site);
+		break;
+	case PROBE_TRACE_FAILED:
+		/* Only a session that cannot be read ends top before its end. */
+		if (source->stopping || (traced && traced->is_broken))
+			keep_error(source, news->error);
+		else
+			note_failure(source, news->error);
+		break;
+	case PROBE_TRACE_ENDED:
+		if (traced->tracer == TOP_COUNTS)
+			take_end(source, traced);
+		break;
+	case PROBE_TRACE_STOPPING:
+		if (news->is_waiting && traced->tracer == TOP_COUNTS)
+			processes_tell_frozen(traced->target);
+		break;
+	case PROBE_TRACE_CLOSED:
+		free(traced->data);
+		break;
+	case PROBE_TRACE_LOST:
+	case PROBE_TRACE_DROPPED:
+	case PROBE_TRACE_HEIRS:
+		break;
+	}
+}
+
+struct probe_error *source_follow(struct top_source *source)
+{
+	struct probe_error *error = probe_trace_poll(source->set);
+
+	/* A build ends thousands of processes, so their ends are reported together. */
+	if (source->ended == 1)
+		add_news(source, "process %d has ended", (int)source->ended_pid);
+	else if (source->ended)
+		add_news(source, "%zu processes have ended", source->ended);
+	source->ended = 0;
+	return probe_error_first(error, take_error(source));
+}
+
+bool source_is_alive(const struct top_source *source)
+{
+	return source->set && !probe_trace_is_over(source->set);
+}
+
+struct probe_error *source_stop(struct top_source *source)
+{
+	source->stopping = true;
+	if (source->set)
+		probe_trace_stop(source->set, false);
+	return take_error(source);
+}
+
+void source_watch(struct top_source *source, struct loop *loop)
+{
+	loop_watch(loop, probe_trace_fd(source->set), POLLIN, NULL);
+}
 
 /* ==== Durations of pairs ====================================================================== */
 
@@ -21,51 +654,25 @@
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-static struct probe_error *read_kept(struct top_source *source)
-{
-	struct top_times_kept *kept = &source->times;
-	struct probe_table *table, *since;
-	struct probe_error *error;
-
-	error = probe_trace_table(source->set, TOP_TIMES, &table);
-	if (error)
-		return error;
-	error = probe_table_since(table, kept->last, &since);
-	if (error) {
-		probe_table_free(table);
-		return error;
-	}
-	probe_table_free(kept->recent);
-	kept->recent = since;
-	probe_table_free(kept->last);
-	kept->last = table;
-	return NULL;
-}
-
-static struct top_times times_of(const struct probe_table_row *row)
-{
-	double count = (double)row->row.count;
-
-	return (struct top_times){.p50 = probe_row_percentile(&row->row, 50),
-		.p99 = probe_row_percentile(&row->row, 99),
-		.average = count > 0 ? row->row.sum / count : NAN,
-		.sum = count > 0 ? row->row.sum : NAN};
-}
-
 /* Copies durations from a table to the rows of the probes at the ends of the pairs. */
 static struct probe_error *take_times(
 	struct top_model *model, const struct probe_table *table, bool is_recent)
 {
-	const struct probe_table_row *rows;
 	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(table, &count);
 
-	rows = probe_table_rows(table, &count);
 	for (size_t i = 0; i < count; i++) {
 		struct top_row *row = model_find(model, rows[i].provider, rows[i].name);
+		double sum;
 
 		if (!row || !rows[i].begin_name)
 			continue;
-		*(is_recent ? &row->recent : &row->all) = times_of(&rows[i]);
+		sum = rows[i].row.count ? rows[i].row.sum : NAN;
+		*(is_recent ? &row->recent : &row->all) =
+			(struct top_times){.p50 = probe_row_percentile(&rows[i].row, 50),
+				.p99 = probe_row_percentile(&rows[i].row, 99),
+				.average = sum / (double)rows[i].row.count,
+				.sum = sum};
 		row->in_flight = rows[i].row.in_flight;
 		row->ends = true;
 		if (!row->begin && asprintf(&row->begin, "%s:%s", rows[i].begin_provider,
@@ -80,21 +687,25 @@ static struct probe_error *take_times(
 /* Reads all durations of pairs so far. Computes from them the durations of the last interval. */
 static struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
 {
-	struct probe_error *error = read_kept(source);
+	struct top_times_kept *kept = &source->times;
+	struct probe_table *table, *since;
+	struct probe_error *error = probe_trace_table(source->set, TOP_TIMES, &table);
 
 	if (error)
 		return error;
+	error = probe_table_since(table, kept->last, &since);
+	if (error) {
+		probe_table_free(table);
+		return error;
+	}
+	probe_table_free(kept->recent);
+	kept->recent = since;
+	probe_table_free(kept->last);
+	kept->last = table;
 	for (size_t i = 0; i < model->count; i++)
 		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
-	error = take_times(model, source->times.last, false);
-	return error ? error : take_times(model, source->times.recent, true);
-}
-
-static void source_free_times(struct top_times_kept *kept)
-{
-	probe_table_free(kept->last);
-	probe_table_free(kept->recent);
-	kept->last = kept->recent = NULL;
+	error = take_times(model, kept->last, false);
+	return error ? error : take_times(model, kept->recent, true);
 }
 
 /* ==== Hits by key ============================================================================= */
@@ -103,33 +714,6 @@ static void source_free_times(struct top_times_kept *kept)
  * The hits by key in `probectl top` (-k). The counting sessions gather a row for each value of the
  * keys, in addition to each probe's own row, which counts all its hits.
  */
-
-static void set_keys(struct probe_gather *gather, const struct top_options *options)
-{
-	for (size_t i = 0; i < options->keys.count; i++)
-		gather->keys[i] = options->keys.items[i];
-	gather->key_count = options->keys.count;
-	gather->keys_max = options->keys_max;
-}
-
-void source_set_tracers(struct top_source *source, const struct top_options *options)
-{
-	const struct string_list *keys = &options->keys;
-	struct probe_session_options both = {.filter = options->filter,
-		.catalogue = options->request.catalogue,
-		.follow_libraries = processes_follow(&options->common),
-		.follow_children = processes_follow(&options->common)};
-
-	for (size_t i = 0; i < TOP_TRACERS; i++)
-		source->tracers[i] =
-			(struct probe_trace_tracer){.request = &options->request, .options = both};
-	source->tracers[TOP_COUNTS].options.kind =
-		keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
-	set_keys(&source->tracers[TOP_COUNTS].options.gather, options);
-	source->tracers[TOP_TIMES].options.kind = PROBE_SESSION_GATHER;
-	source->tracers[TOP_TIMES].options.gather = (struct probe_gather){
-		.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true};
-}
 
 /* Adds a value as `probectl trace` shows it: hexadecimal if it may be an address. */
 static void add_value(struct buffer *out, const struct probe_value *value)
@@ -157,23 +741,17 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	buffer_string(out, value->truncated ? "\"..." : "\"");
 }
 
-/* Writes the keys of a table's row, and a NUL, in the format of top_row.key. */
-static void key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
-{
-	for (size_t i = 0; i < key_count; i++) {
-		buffer_string(out, i ? " " : "");
-		add_value(out, &row->row.keys[i]);
-	}
-	buffer_char(out, '\0');
-}
-
 static struct probe_error *take_row(
 	struct top_model *model, const struct probe_table_row *row, size_t key_count)
 {
 	struct buffer key = {0};
 	struct top_row *found = NULL;
 
-	key_text(&key, row, key_count);
+	for (size_t i = 0; i < key_count; i++) {
+		buffer_string(&key, i ? " " : "");
+		add_value(&key, &row->row.keys[i]);
+	}
+	buffer_char(&key, '\0');
 	if (!key.no_memory)
 		found = model_key_row(model, row->provider, row->name, key.data);
 	buffer_deinit(&key);
@@ -206,29 +784,8 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	return error;
 }
 
-/* ==== Source ================================================================================== */
-
-void source_note_change(struct top_source *source, const struct probe_report *report)
-{
-	if (report->stop_ns > source->stop_ns)
-		source->stop_ns = report->stop_ns;
-}
-
-struct probe_error *source_add_refusals(
-	struct top_model *model, const struct probe_report *report, size_t first)
-{
-	for (size_t i = first; i < report->refusal_count; i++) {
-		const struct probe_refusal *refusal = &report->refusals[i];
-		struct top_row *row = model_row(model, refusal->provider, refusal->name);
-
-		if (row && !row->reason)
-			row->reason = strdup(refusal->reason);
-		if (!row || !row->reason)
-			return probe_error_no_memory();
-		row->refused++;
-	}
-	return NULL;
-}
+/* ==== Reading and switching ====================================================================
+ */
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
@@ -291,8 +848,7 @@ struct probe_error *source_read(struct top_source *source)
 
 	probe_trace_refresh(source->set);
 	probe_trace_look(source->set, false);
-	error = source->error;
-	source->error = NULL;
+	error = take_error(source);
 	now = clock_monotonic_ns();
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
@@ -304,52 +860,6 @@ struct probe_error *source_read(struct top_source *source)
 }
 
 /* ---- Switching --------------------------------------------------------------------- */
-
-static struct probe_error *switch_session(
-	struct probe_session *session, const struct top_model *model, struct probe_report *report)
-{
-	const struct probe_session_probe *probes;
-	struct probe_error *error;
-	size_t count;
-	bool *on;
-
-	probes = probe_session_probes(session, &count);
-	on = calloc(count + 1, sizeof(*on));
-	if (!on)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < count; i++) {
-		const struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
-
-		on[i] = row && row->on;
-	}
-	error = probe_session_select(session, on, report);
-	free(on);
-	return error;
-}
-
-struct probe_error *source_switch_session(
-	struct top_source *source, const struct probe_traced *traced)
-{
-	struct probe_report report = {0};
-	struct probe_error *error = switch_session(traced->session, source->model, &report);
-
-	if (!error && traced->tracer == TOP_COUNTS)
-		error = source_add_refusals(source->model, &report, 0);
-	source_note_change(source, &report);
-	probe_report_deinit(&report);
-	/* Ignore the error if the process has ended; source_follow() reports this. */
-	if (error && !probe_target_alive(traced->target)) {
-		probe_error_free(error);
-		error = NULL;
-	}
-	return error;
-}
-
-/* Returns true if the session belongs to the program that a process runs now. */
-static bool is_current(const struct probe_traced *traced)
-{
-	return traced->is_on && !traced->is_replaced;
-}
 
 /* Calls visit() for each probe of each process, with its row and whether it is on there. */
 static void visit_rows(const struct top_source *source, struct top_model *model,
@@ -406,7 +916,7 @@ struct probe_error *source_switch(struct top_source *source)
 	visit_rows(source, model, forget_refusals);
 	for (size_t i = 0; i < count && !error; i++)
 		if (is_current(all[i]))
-			error = source_switch_session(source, all[i]);
+			error = switch_session(source, all[i]);
 	/* Rows show the actual state now; those of ended processes, their last one. */
 	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
@@ -430,7 +940,8 @@ void source_free(struct top_source *source)
 	if (!source)
 		return;
 	probe_trace_free(source->set);
-	source_free_times(&source->times);
+	probe_table_free(source->times.last);
+	probe_table_free(source->times.recent);
 	free(source->matched);
 	free(source->news);
 	free(source);

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"

@@ -6,8 +6,7 @@
  *              calls the other files
  *   keys.c     the bytes that a terminal sends, the keys, and what they do
  *   model.c    the rows: their order, filter and cursor
- *   follow.c   finds the processes, and follows them from the start on
- *   source.c   the sessions of the processes: hits, keys, durations, switching
+ *   source.c   the processes and their sessions: hits, keys, durations, switching
  *   draw.c     the rows and the lines around them, as text of a given width
  *
  * The model and draw.c know nothing of processes and terminals.

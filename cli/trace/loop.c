@@ -11,10 +11,378 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "cli/trace/trace.h"
+#include "libprobe/base/array.h"
+
+/* ==== Exports ================================================================================= */
+
+/*
+ * Metrics for PCP and Prometheus (-t pcp, -t metrics), and metrics and spans for an OpenTelemetry
+ * collector (--otlp).
+ *
+ * Each row of metrics has the label of a process. Processes that start during the trace count for
+ * the named process, if there is only one. Otherwise it is unknown which process started them, so
+ * they have labels of their own, as have processes that were found because they meet conditions.
+ */
+
+enum { INTERVAL_NS = NSEC_PER_SEC, ROWS = 2000 };
+#define SENT_INTERVAL_NS (5 * (uint64_t)INTERVAL_NS)
+
+/* ---- Opening and closing -------------------------------------------------------- */
+
+/*
+ * Returns the number of the argument in --match, if it is only one, or -1. Its value distinguishes
+ * the traces that the collector sees.
+ */
+static int trace_arg(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		const struct trace_tracer *tracer = &trace->tracers[i];
+		const char *match = tracer->options.gather.match;
+		char *end;
+		long number;
+
+		if (!probe_tracer_spans(tracer->spec) || !match || strncmp(match, "arg", 3))
+			continue;
+		number = strtol(match + 3, &end, 10);
+		if (match[3] >= '0' && match[3] <= '9' && !*end && number < INT8_MAX)
+			return (int)number;
+	}
+	return -1;
+}
+
+struct probe_error *exports_open(struct trace *trace)
+{
+	const struct trace_settings *settings = &trace->settings;
+	struct probe_error *error = NULL;
+	bool sends = false;
+
+	if (trace_has_output(trace, PROBE_TRACER_METRICS))
+		error = probe_metrics_create(
+			settings->rows ? settings->rows : ROWS, &trace->metrics);
+	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+		size_t key_count = tracer->options.gather.key_count;
+		struct probe_view view;
+
+		sends |= probe_tracer_spans(tracer->spec);
+		if (!tracer_is_exported(tracer))
+			continue;
+		probe_tracer_view(tracer->spec, &tracer->options, &view);
+		view.tags = tracer_is_part(tracer);
+		error = tracer->output == PROBE_TRACER_PCP
+				? probe_pcp_open(&view, key_count, &tracer->pcp)
+				: probe_metrics_view(
+					  trace->metrics, &view, key_count, &tracer->metrics_view);
+	}
+	if (!error && settings->listen)
+		error = probe_metrics_listen(trace->metrics, settings->listen, &trace->server);
+	if (error || !settings->otlp)
+		return error;
+	if (!trace->metrics && !sends)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--otlp sends the metrics of -t metrics and the spans of -t span");
+	/* An option would be unsafe: every user can see command lines in the list of processes. */
+	return probe_otlp_open(settings->otlp, getenv("OTEL_EXPORTER_OTLP_HEADERS"),
+		trace_arg(trace), &trace->otlp);
+}
+
+void exports_close(struct trace *trace)
+{
+	probe_otlp_close(trace->otlp);
+	probe_metrics_server_close(trace->server);
+	probe_metrics_free(trace->metrics);
+}
+
+void exports_report(const struct trace *trace)
+{
+	if (trace->settings.quiet)
+		return;
+	/* The user must be told the port, because the kernel may have chosen it. */
+	if (trace->server)
+		fprintf(stderr, "probectl: exporting %s\n",
+			probe_metrics_server_url(trace->server));
+	for (size_t i = 0; i < trace->tracer_count && !trace->loop.child; i++)
+		if (trace->tracers[i].pcp)
+			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
+				probe_pcp_name(trace->tracers[i].pcp),
+				probe_pcp_name(trace->tracers[i].pcp));
+}
+
+/* ---- In the loop ---------------------------------------------------------------- */
+
+/* Ends the next sleep at a request for metrics, which exports_serve() answers after the sleep. */
+static void exports_watch(struct trace *trace)
+{
+	if (trace->otlp) {
+		loop_watch(&trace->loop, probe_otlp_fd(trace->otlp), POLLIN, NULL);
+		loop_until(&trace->loop, probe_otlp_due_ns(trace->otlp));
+	}
+	if (trace->server) {
+		loop_watch(&trace->loop, probe_metrics_server_fd(trace->server), POLLIN, NULL);
+		loop_until(&trace->loop, probe_metrics_server_due_ns(trace->server));
+	}
+}
+
+static void exports_serve(const struct trace *trace)
+{
+	if (trace->server)
+		probe_metrics_server_run(trace->server);
+	if (trace->otlp)
+		probe_otlp_run(trace->otlp);
+}
+
+/* Returns true if other programs can read the metrics. */
+static bool exports_are_read(const struct trace *trace)
+{
+	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
+}
+
+/* Returns the interval at which metrics are updated, or 0 if the trace has none. */
+static uint64_t exports_interval_ns(const struct trace *trace)
+{
+	if (!exports_are_read(trace) && !trace->otlp)
+		return 0;
+	if (trace->settings.interval_ns)
+		return trace->settings.interval_ns;
+	return exports_are_read(trace) ? INTERVAL_NS : SENT_INTERVAL_NS;
+}
+
+/* ---- Metrics -------------------------------------------------------------------- */
+
+/* Returns the process whose label the counts of a session get. */
+static pid_t owner_of(const struct trace *trace, const struct probe_traced *traced)
+{
+	size_t count, named = 0;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	while (named < count && !all[named]->later)
+		named++;
+	if (traced->later && !trace->seeks && named == trace->tracer_count)
+		traced = all[0];
+	return probe_target_pid(traced->target);
+}
+
+/*
+ * Exports the counts of one process label: the counts of ended processes with this label, and
+ * those of the sessions from index `first` on.
+ */
+static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
+	size_t first, pid_t pid, const char *program)
+{
+	struct probe_table *table = NULL;
+	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < tracer->ended_count && !error; i++)
+		if (tracer->ended[i].owner == pid)
+			error = probe_table_add_table(table, tracer->ended[i].rows);
+	for (size_t i = first; i < count && !error; i++)
+		if (&trace->tracers[all[i]->tracer] == tracer && !all[i]->is_broken &&
+			owner_of(trace, all[i]) == pid)
+			error = probe_table_add(table, all[i]->session, &tracer->options);
+	if (error) {
+		probe_table_free(table);
+		return error;
+	}
+	return tracer->pcp ? probe_pcp_add(tracer->pcp, pid, program, table)
+			   : probe_metrics_add(
+				     trace->metrics, tracer->metrics_view, pid, program, table);
+}
+
+/* Returns true if one of the first `before` sessions adds its counts to this process's metrics. */
+static bool any_belongs_to(
+	const struct trace *trace, const struct trace_tracer *tracer, size_t before, pid_t pid)
+{
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count && i < before; i++)
+		if (&trace->tracers[all[i]->tracer] == tracer && owner_of(trace, all[i]) == pid)
+			return true;
+	return false;
+}
+
+/* Exports the rows of each ended process once more after its last change, to show a change of 0. */
+static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = tracer->ended_count; i-- > 0 && !error;) {
+		struct trace_ended *ended = &tracer->ended[i];
+		pid_t pid = ended->owner;
+		bool was_exported = ended->is_exported;
+
+		if (any_belongs_to(trace, tracer, SIZE_MAX, pid))
+			continue;
+		error = export_process(trace, tracer, SIZE_MAX, pid, ended->program);
+		ended->is_exported = !error;
+		if (error || !was_exported)
+			continue;
+		if (tracer->pcp)
+			probe_pcp_end(tracer->pcp, pid);
+		else
+			probe_metrics_end(trace->metrics, tracer->metrics_view, pid);
+		trace_ended_deinit(ended);
+		*ended = tracer->ended[--tracer->ended_count];
+	}
+	return error;
+}
+
+/* Reports rows that were left out: as soon as there is one, and more of them at the end. */
+static void report_left_out(
+	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
+{
+	if (left_out <= *told || (*told && !at_end))
+		return;
+	report_warning(
+		"%s: %s; %zu row%s left out", name, why, left_out, left_out == 1 ? " is" : "s are");
+	*told = left_out;
+}
+
+static struct probe_error *export_tracer(
+	struct trace *trace, struct trace_tracer *tracer, bool at_end)
+{
+	struct probe_error *error = NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count && !error; i++) {
+		pid_t pid = owner_of(trace, all[i]);
+
+		if (&trace->tracers[all[i]->tracer] == tracer &&
+			!any_belongs_to(trace, tracer, i, pid))
+			error = export_process(trace, tracer, i, pid,
+				comm_cache_get(trace->comms, pid, pid, clock_now_ns()));
+	}
+	if (!error)
+		error = export_ended(trace, tracer);
+	if (!error && tracer->pcp)
+		error = probe_pcp_update(tracer->pcp);
+	if (tracer->pcp)
+		report_left_out(probe_pcp_name(tracer->pcp), probe_pcp_left_out(tracer->pcp),
+			"PCP takes 10000 labels and values of an exporter", at_end,
+			&tracer->left_out_told);
+	return error;
+}
+
+/* Exports what sessions have gathered. Sends the metrics and finished spans to the collector. */
+static void exports_update(struct trace *trace, bool at_end)
+{
+	const char *trouble;
+
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+		struct probe_error *error =
+			tracer_is_exported(tracer) ? export_tracer(trace, tracer, at_end) : NULL;
+
+		/* A failed export is retried each time but reported only once. */
+		if (error && tracer->told) {
+			probe_error_free(error);
+			continue;
+		}
+		tracer->told |= error != NULL;
+		trace_fail(trace, error);
+	}
+	if (trace->otlp) {
+		if (trace->metrics)
+			trace_fail(trace, probe_otlp_metrics(trace->otlp, trace->metrics));
+		probe_otlp_flush(trace->otlp);
+		/* Report once, early, that the collector takes no data, so that the user can act.
+		 */
+		trouble = probe_otlp_sent(trace->otlp).why;
+		if (*trouble && !trace->otlp_told)
+			report_warning("%s: %s; what it does not take now is sent again while "
+				       "there is room",
+				trace->settings.otlp, trouble);
+		trace->otlp_told |= *trouble != '\0';
+	}
+	if (!trace->metrics)
+		return;
+	if (trace->server)
+		probe_metrics_server_renew(trace->server);
+	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
+		"there is room for as many rows as --rows says", at_end, &trace->left_out_told);
+}
+
+/* ---- Ended processes ------------------------------------------------------------ */
+
+/*
+ * Returns the table with the rows of an owner (struct trace_ended). Its rows are limited, because
+ * keys such as pid are different in each process.
+ */
+static struct probe_error *ended_of(
+	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
+{
+	const struct probe_gather *gather = &tracer->options.gather;
+	struct trace_ended ended = {.owner = owner};
+	struct probe_error *error;
+
+	for (size_t i = 0; i < tracer->ended_count; i++)
+		if (tracer->ended[i].owner == owner) {
+			*ret = &tracer->ended[i];
+			return NULL;
+		}
+	error = probe_table_create(gather->key_count, &ended.rows);
+	if (error)
+		return error;
+	ended.program = program ? strdup(program) : NULL;
+	if ((program && !ended.program) || !ARRAY_ROOM(tracer->ended, tracer->ended_count)) {
+		trace_ended_deinit(&ended);
+		return probe_error_no_memory();
+	}
+	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
+	*ret = &tracer->ended[tracer->ended_count++];
+	**ret = ended;
+	return NULL;
+}
+
+struct probe_error *exports_keep(const struct trace *trace, const struct probe_traced *traced)
+{
+	struct trace_tracer *tracer = &trace->tracers[traced->tracer];
+	pid_t owner = owner_of(trace, traced);
+	struct probe_table *rows = NULL;
+	struct trace_ended *ended;
+	struct probe_error *error =
+		ended_of(tracer, owner, comm_cache_known(trace->comms, owner, owner), &ended);
+
+	if (!error)
+		error = probe_table_create(tracer->options.gather.key_count, &rows);
+	if (!error)
+		error = probe_table_add(rows, traced->session, &tracer->options);
+	if (!error)
+		error = probe_table_add_table(ended->rows, rows);
+	if (!error)
+		ended->is_exported = false;
+	probe_table_free(rows);
+	return error;
+}
+
+/* ---- The end -------------------------------------------------------------------- */
+
+/* Drops the data that was not sent to the collector. Reports what was sent and dropped. */
+static void otlp_end(struct trace *trace)
+{
+	struct probe_otlp_sent sent;
+
+	if (!trace->otlp)
+		return;
+	probe_otlp_give_up(trace->otlp);
+	sent = probe_otlp_sent(trace->otlp);
+	if (!trace->settings.quiet)
+		fprintf(stderr, "probectl: sent %llu spans and %llu points to %s\n",
+			(unsigned long long)sent.spans, (unsigned long long)sent.points,
+			trace->settings.otlp);
+	if (sent.lost_spans || sent.lost_points)
+		report_warning("%s: %llu spans and %llu points are lost: %s", trace->settings.otlp,
+			(unsigned long long)sent.lost_spans, (unsigned long long)sent.lost_points,
+			*sent.why ? sent.why : "there was no time to send them");
+}
 
 /* ==== Loop ==================================================================================== */
 
@@ -253,6 +621,24 @@ static void trace_loop(struct trace *trace)
 	progress_end(&timers.progress);
 }
 
+/* If hits have waited for ring space, prints how many hits have waited, and how long. */
+static void report_waits(const struct trace *trace)
+{
+	struct trace_waits sum = trace->waits;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		trace_add_waits(&sum, all[i]->session);
+	if (!sum.hits)
+		return;
+	if (trace->settings.json)
+		probe_sink_waited(trace->sink, sum.hits, sum.ns);
+	if (!trace->settings.quiet)
+		fprintf(stderr, "probectl: %" PRIu64 " hit%s waited for room, %.3f s in all\n",
+			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
+}
+
 void trace_run(struct trace *trace)
 {
 	struct probe_traced *const *all;
@@ -270,7 +656,7 @@ void trace_run(struct trace *trace)
 	for (size_t i = 0; i < count; i++)
 		trace_report_damage(all[i]);
 	trace_tables(trace, false);
-	trace_report_waits(trace);
+	report_waits(trace);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)
 		output_finish(trace);

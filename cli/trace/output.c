@@ -281,60 +281,6 @@ struct probe_error *hosts_start(struct trace *trace)
 	return NULL;
 }
 
-/* ==== Ended processes ========================================================================= */
-
-/*
- * Processes of a trace that have ended. Their sessions are freed at once, because thousands of
- * processes may come and go. libprobe sums the counts of their probes and their rows, and copies
- * the hits of flight recorders. The other data that is needed at the end of the trace is kept here:
- *
- *   metrics       rows in a table for each label of a process
- *   call stacks   in the tracer's table, which has copies of the frames
- *   heaps         memory that a process did not free stays counted as live
- *
- * The other tracers need no data at the end. They have already passed on each hit: as a line, into
- * a recording, or as a message to a loaded tracer.
- */
-
-/* Returns the name of the process for its stacks, which the first call determines, or NULL. */
-static const char *comm_of_target(const struct trace *trace, const struct probe_traced *traced)
-{
-	pid_t pid = probe_target_pid(traced->target);
-	struct trace_target *its = traced->data;
-	const char *comm;
-
-	if (!its->comm[0]) {
-		comm = comm_cache_known(trace->comms, pid, pid);
-		if (!comm)
-			comm = comm_cache_get(trace->comms, pid, pid, clock_now_ns());
-		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
-	}
-	return its->comm[0] ? its->comm : NULL;
-}
-
-struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
-{
-	const struct trace_target *its = traced->data;
-	const struct trace_tracer *tracer = &trace->tracers[traced->tracer];
-
-	for (size_t i = 0; i < trace->request->pattern_count; i++)
-		trace->matched[i] |= probe_session_matched(traced->session, i);
-	trace_add_waits(&trace->waits, traced->session);
-	trace_report_damage(traced);
-	if (its->rings)
-		return trace_rings_end(trace, traced);
-	if (trace->record)
-		return probe_ctf_forget(trace->record, traced->session);
-	if (tracer_is_exported(tracer))
-		return exports_keep(trace, traced);
-	if (tracer->heap)
-		probe_heap_forget(tracer->heap, traced->session);
-	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
-		return probe_stacks_keep_session(
-			tracer->stacks, traced->session, comm_of_target(trace, traced));
-	return NULL;
-}
-
 /* ==== Tables ================================================================================== */
 
 /* Prints tables of the data gathered by tracers, at each interval and at the end. */
@@ -411,6 +357,21 @@ static struct probe_error *print_tracer(
 	tracer->last = table;
 	tracer->last_ns = clock_monotonic_ns();
 	return error;
+}
+
+const char *output_comm_of(const struct trace *trace, const struct probe_traced *traced)
+{
+	pid_t pid = probe_target_pid(traced->target);
+	struct trace_target *its = traced->data;
+	const char *comm;
+
+	if (!its->comm[0]) {
+		comm = comm_cache_known(trace->comms, pid, pid);
+		if (!comm)
+			comm = comm_cache_get(trace->comms, pid, pid, clock_now_ns());
+		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
+	}
+	return its->comm[0] ? its->comm : NULL;
 }
 
 /* ---- Stacks ----------------------------------------------------------------- */
@@ -517,7 +478,7 @@ static struct probe_error *print_stacks(
 		for (size_t i = 0; i < count && !error; i++)
 			if (&trace->tracers[all[i]->tracer] == tracer && !all[i]->is_broken)
 				error = probe_stacks_add_session(tracer->stacks, all[i]->session,
-					comm_of_target(trace, all[i]));
+					output_comm_of(trace, all[i]));
 	}
 	/* Live memory does not add up over intervals. */
 	if (!error && !is_interval && tracer->had_interval && !live)

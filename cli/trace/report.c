@@ -358,23 +358,6 @@ void trace_add_waits(struct trace_waits *sum, const struct probe_session *sessio
 	sum->ns += ns;
 }
 
-void trace_report_waits(const struct trace *trace)
-{
-	struct trace_waits sum = trace->waits;
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count; i++)
-		trace_add_waits(&sum, all[i]->session);
-	if (!sum.hits)
-		return;
-	if (trace->settings.json)
-		probe_sink_waited(trace->sink, sum.hits, sum.ns);
-	if (!trace->settings.quiet)
-		fprintf(stderr, "probectl: %" PRIu64 " hit%s waited for room, %.3f s in all\n",
-			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
-}
-
 /* ==== Hints =================================================================================== */
 
 /*

@@ -10,13 +10,150 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
-#include "cli/trace/options.h"
 #include "cli/trace/trace.h"
+
+/* ==== Options ===================================================================================
+ */
+
+/* The option --full=wait: a thread that finds its ring full waits before it writes a hit. */
+
+enum { WAIT_DEFAULT_NS = 100 * 1000 * 1000 };
+
+static const char wait_name[] = "wait", wait_prefix[] = "wait:";
+
+struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
+{
+	bool has_time = strncmp(text, wait_prefix, strlen(wait_prefix)) == 0;
+	struct probe_error *error = NULL;
+
+	*ns_ret = 0;
+	if (!has_time && strcmp(text, wait_name) != 0)
+		return NULL;
+	*ns_ret = WAIT_DEFAULT_NS;
+	if (has_time)
+		error = parse_duration(text + strlen(wait_prefix), ns_ret);
+	if (!error && *ns_ret && *ns_ret <= PROBE_WAIT_MAX_NS)
+		return NULL;
+	probe_error_free(error);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"--full '%s': '%s' is no time between 1ns and 1s, as in wait:20ms", text,
+		text + strlen(wait_prefix));
+}
+
+/* Returns an error for options that the tracers do not accept. */
+
+static struct probe_error *check_tracers(
+	const struct trace *trace, const struct trace_options *options)
+{
+	const struct trace_settings *settings = &trace->settings;
+	bool asks_metrics = trace_has_output(trace, PROBE_TRACER_METRICS), has_records = false;
+	bool has_tables = asks_metrics || trace_has_output(trace, PROBE_TRACER_ROWS) ||
+			  trace_has_output(trace, PROBE_TRACER_STACKS) ||
+			  trace_has_output(trace, PROBE_TRACER_HEAP) ||
+			  trace_has_output(trace, PROBE_TRACER_PCP) ||
+			  trace_has_output(trace, PROBE_TRACER_LOADED);
+	const char *first = probe_tracer_name(trace->tracers->spec);
+
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		const struct trace_tracer *tracer = &trace->tracers[i];
+		const char *name = probe_tracer_name(tracer->spec);
+
+		has_records |= tracer->options.kind == PROBE_SESSION_RECORD;
+		if (!tracer->flamegraph && !tracer->pprof)
+			continue;
+		if (trace->tracer_count > 1 || settings->interval_ns)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t %s,%s is a file of its own: without -i, and without another "
+				"tracer",
+				name, tracer->pprof ? "pprof" : "flamegraph");
+		if (tracer->pprof && !options->output)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t %s,pprof is not text: name a file, -o %s.pb", name, name);
+		if (tracer->pprof && settings->json)
+			return probe_error_new(
+				PROBE_ERROR_USAGE, "-t %s,pprof and --json are two formats", name);
+	}
+	if (settings->interval_ns && !has_tables)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-i is the time between tables; it needs a tracer that makes them, such as "
+			"-c or -t latency");
+	if (asks_metrics && !settings->listen && !settings->otlp)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-t metrics needs an address where Prometheus asks for them (--listen "
+			":9100 is that port of localhost), or a collector (--otlp URL)");
+	if (!asks_metrics && (settings->listen || settings->rows))
+		return probe_error_new(PROBE_ERROR_USAGE, "%s is for -t metrics",
+			settings->listen ? "--listen" : "--rows");
+	for (size_t i = 0; i < trace->tracer_count && settings->otlp; i++)
+		if (trace->tracers[i].options.stack != PROBE_STACK_NONE &&
+			probe_tracer_spans(trace->tracers[i].spec))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--stack: spans that are sent (--otlp) have no stacks; without "
+				"--otlp, -t span prints them");
+	for (size_t i = 0; i < trace->tracer_count && options->wait_ns; i++) {
+		const struct probe_session_options *its = &trace->tracers[i].options;
+
+		if (its->kind != PROBE_SESSION_RECORD || its->overwrite || its->spans)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--full=wait is for tracers that take each hit by itself: not for "
+				"'%s'",
+				probe_tracer_name(trace->tracers[i].spec));
+	}
+	if (options->ring_bytes && !has_records)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing, so -b does not apply", first);
+	if (options->string_bytes && !has_records && !options->tracer.keys.count &&
+		!options->tracer.match)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing, so -s does not apply without -k", first);
+	return NULL;
+}
+
+/*
+ * Makes the request, finds the processes, and returns an error for options that contradict each
+ * other.
+ */
+static struct probe_error *check_options(struct trace_options *options)
+{
+	struct common_options *common = &options->common;
+	const struct tracer_options *tracer = &options->tracer;
+	struct probe_error *error;
+
+	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
+			PROBE_STRING_BYTES_MAX);
+	error = processes_check(common);
+	if (error)
+		return error;
+	/* In `trace -c -k PROBE`, the user forgot the key, so the PROBE was taken as the key. */
+	if (!common->patterns.count && !common->operand_count && tracer->keys.count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"no PROBE given: -k took '%s' as a key, as in -k EXPR PROBE",
+			tracer->keys.items[tracer->keys.count - 1]);
+	error = request_init(&options->request, common);
+	if (!error)
+		error = processes_find(common);
+	if (error)
+		return error;
+	options->parts.stacks = tracer->stack != NULL;
+	if (options->full == RECORD_FLUSH)
+		return NULL;
+	if (tracer->stack)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: only a record that is written continuously has stacks, without "
+			"--full");
+	if (options->parts.rotate_bytes || options->parts.rotate_ns)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop write once, and not in parts: leave --rotate out");
+	if (tracer->every || tracer->rate || options->settings.hits_max)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop do not go with --every, --rate and -n");
+	return NULL;
+}
 
 /* ==== Setup =================================================================================== */
 
@@ -262,19 +399,6 @@ static void report_grown(struct trace *trace, const struct probe_traced *traced)
 			report_warning("%s", report->notes[its->told.notes]);
 }
 
-static void report_site(
-	struct trace *trace, const struct probe_traced *traced, const struct probe_site_news *site)
-{
-	pid_t pid = probe_target_pid(traced->target);
-
-	/* Report for the first tracer only, because all tracers have the same sites. */
-	if (traced->tracer)
-		return;
-	trace->failed = true;
-	print_site_news(site, pid);
-	probe_sink_site(trace->sink, pid, site);
-}
-
 static void judge_refusals(struct trace *trace)
 {
 	struct probe_coverage sum = {0};
@@ -309,11 +433,16 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 		trace->noted |= report->sites && report->note_count;
 		return;
 	}
-	if (news->error || traced->is_on)
-		report_notes(report);
-	if ((news->error || traced->is_on) && (!traced->tracer || tracer_is_part(tracer)))
+	/* The tracer wants no hits of the process. */
+	if (!news->error && !traced->is_on) {
+		end_start(trace, traced, NULL);
+		return;
+	}
+	report_notes(report);
+	/* The sites of the other tracers are the same. */
+	if (!traced->tracer || tracer_is_part(tracer))
 		report_refusals(report, pid, refusals_shown(news->error, trace->verbose));
-	if (!news->error && traced->is_on && (!traced->tracer || tracer_is_part(tracer))) {
+	if (!news->error && (!traced->tracer || tracer_is_part(tracer))) {
 		started = &trace->starting->started;
 		if (!tracer->probes) {
 			tracer->probes = report->probes;
@@ -325,7 +454,7 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 		started->sites += report->sites;
 	}
 	/* The process may have ended by the time its hits are read. */
-	if (!news->error && traced->is_on && !traced->tracer)
+	if (!news->error && !traced->tracer)
 		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 	end_start(trace, traced, news->error);
 }
@@ -349,12 +478,7 @@ static struct probe_error *check_started(struct trace *trace, struct starting *s
 		return error;
 	if (starting->unwanted)
 		return probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
-	if (trace->seeks)
-		return NULL;
-	error = left_out_lacking(&trace->left, common);
-	return error ? error
-		     : probe_error_new(PROBE_ERROR_NOT_FOUND,
-			       "none of the %zu processes can be traced", common->pids.count);
+	return trace->seeks ? NULL : left_out_error(&trace->left, common);
 }
 
 static struct probe_error *start_sessions(
@@ -448,6 +572,45 @@ static void report_fate(struct trace *trace, const struct probe_traced *traced)
 	trace->failed |= fate.signal == SIGKILL && traced->named && pid != trace->loop.child;
 }
 
+/* ---- Ended processes -------------------------------------------------------- */
+
+/*
+ * Processes of a trace that have ended. Their sessions are freed at once, because thousands of
+ * processes may come and go. libprobe sums the counts of their probes and their rows, and copies
+ * the hits of flight recorders. The other data that is needed at the end of the trace is kept here:
+ *
+ *   metrics       rows in a table for each label of a process
+ *   call stacks   in the tracer's table, which has copies of the frames
+ *   heaps         memory that a process did not free stays counted as live
+ *
+ * The other tracers need no data at the end. They have already passed on each hit: as a line, into
+ * a recording, or as a message to a loaded tracer.
+ */
+
+/* Keeps the data of a session that is needed after it is freed, except its counts. */
+static struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
+{
+	const struct trace_target *its = traced->data;
+	const struct trace_tracer *tracer = &trace->tracers[traced->tracer];
+
+	for (size_t i = 0; i < trace->request->pattern_count; i++)
+		trace->matched[i] |= probe_session_matched(traced->session, i);
+	trace_add_waits(&trace->waits, traced->session);
+	trace_report_damage(traced);
+	if (its->rings)
+		return trace_rings_end(trace, traced);
+	if (trace->record)
+		return probe_ctf_forget(trace->record, traced->session);
+	if (tracer_is_exported(tracer))
+		return exports_keep(trace, traced);
+	if (tracer->heap)
+		probe_heap_forget(tracer->heap, traced->session);
+	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
+		return probe_stacks_keep_session(
+			tracer->stacks, traced->session, output_comm_of(trace, traced));
+	return NULL;
+}
+
 static void take_news(const struct probe_trace_news *news, void *data)
 {
 	struct probe_traced *traced = news->traced;
@@ -469,7 +632,12 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		report_grown(trace, traced);
 		break;
 	case PROBE_TRACE_SITE:
-		report_site(trace, traced, news->site);
+		/* All tracers have the same sites, so only the first reports one. */
+		if (traced->tracer)
+			break;
+		trace->failed = true;
+		print_site_news(news->site, probe_target_pid(traced->target));
+		probe_sink_site(trace->sink, probe_target_pid(traced->target), news->site);
 		break;
 	case PROBE_TRACE_LOST:
 		if (!trace->tracers[traced->tracer].folded)
@@ -538,7 +706,7 @@ static struct probe_error *create_set(struct trace *trace)
 		 * stream for each session, which its readers merge.
 		 */
 		trace->sought[i] = (struct probe_trace_tracer){
-			.request = tracer_request(tracer, trace->request),
+			.request = tracer_is_part(tracer) ? &tracer->request : trace->request,
 			.options = tracer->options,
 			/* A loaded tracer switches its probes off by itself. */
 			.shares = tracer->output != PROBE_TRACER_LOADED,
@@ -631,7 +799,7 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 			tracer->options.kind == PROBE_SESSION_RECORD && !tracer->options.spans &&
 			(tracer->options.wait_ns || options->common.pids.count > 1);
 	}
-	return error ? error : trace_check_tracers(trace, options);
+	return error ? error : check_tracers(trace, options);
 }
 
 static struct probe_error *trace_prepare(struct trace *trace, struct trace_options *options)
@@ -761,7 +929,7 @@ static struct probe_error *trace_run_all(
 
 struct probe_error *trace_command(struct trace_options *options, int *status_ret)
 {
-	struct probe_error *error = trace_options_check(options);
+	struct probe_error *error = check_options(options);
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
 		.verbose = options->request.verbose,

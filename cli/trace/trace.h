@@ -4,11 +4,9 @@
  * hits, and the conditions that end them. cli/commands/trace.c and cli/commands/record.c parse the
  * command line.
  *
- *   setup.c           sets the trace up, and takes news of its processes
- *   options.c         checks the options
- *   loop.c            runs the trace
- *   output.c          passes hits on; tables; loaded tracers; ended processes
- *   exports.c         metrics and spans for other programs
+ *   setup.c           checks the options, sets the trace up, and takes news of its processes
+ *   loop.c            runs the trace; metrics and spans for other programs
+ *   output.c          passes hits on; tables; loaded tracers
  *   recording.c       moves whole rings into a recording
  *   report.c          failures, losses, summary, hints
  *   tracer_option.c   the option -t; names of threads
@@ -29,7 +27,6 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
-#include "cli/trace/comm.h"
 #include "cli/trace/tracer_option.h"
 #include "probe/ctf.h"
 #include "probe/metrics.h"
@@ -169,10 +166,8 @@ const char *trace_longer_wait(const struct trace *trace);
 
 /* Adds the waiting times of a session. */
 void trace_add_waits(struct trace_waits *sum, const struct probe_session *session);
-/* If hits have waited for ring space, prints how many hits have waited, and how long. */
-void trace_report_waits(const struct trace *trace);
 
-/* ---- Metrics and spans for other programs (exports.c) ----------------------- */
+/* ---- Metrics and spans for other programs (loop.c) ----------------------- */
 
 /* Prepares the metrics of tracers that export them, and the collector (--otlp). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
@@ -182,20 +177,9 @@ PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
 void exports_close(struct trace *trace);
 /* Prints where the metrics can be read. Call it after all sessions have been started. */
 void exports_report(const struct trace *trace);
-/* Ends the next sleep at a request for metrics, which exports_serve() answers after the sleep. */
-void exports_watch(struct trace *trace);
-void exports_serve(const struct trace *trace);
-/* Returns true if other programs can read the metrics. */
-bool exports_are_read(const struct trace *trace);
-/* Returns the interval at which metrics are updated, or 0 if the trace has none. */
-uint64_t exports_interval_ns(const struct trace *trace);
-/* Exports what sessions have gathered. Sends the metrics and finished spans to the collector. */
-void exports_update(struct trace *trace, bool at_end);
 /* Keeps the rows of a session that is about to be freed. Errors: those of probe_table_add(). */
 PROBE_MUST_CHECK struct probe_error *exports_keep(
 	const struct trace *trace, const struct probe_traced *traced);
-/* Drops the data that was not sent to the collector. Reports what was sent and dropped. */
-void otlp_end(struct trace *trace);
 
 /* ---- Recordings (recording.c) ----------------------------------------------- */
 
@@ -259,16 +243,62 @@ void hosts_finish(struct trace *trace);
  */
 bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
 
-/*
- * Keeps the data of a session that is needed after it is freed, except its counts. Errors: those of
- * probe_table_add(), probe_stacks_keep_session() and probe_ctf_forget().
- */
-PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced);
+/* Returns the name of the process for its stacks, which the first call determines, or NULL. */
+const char *output_comm_of(const struct trace *trace, const struct probe_traced *traced);
 
 /*
  * Prints the data that each tracer has gathered: all or, if `is_interval`, the change since the
  * last interval. In the latter case, asks loaded tracers for their status.
  */
 void trace_tables(struct trace *trace, bool is_interval);
+
+/* ---- The parsed command line of `probectl trace` or `probectl record` (setup.c) ---- */
+
+/* Initialise with {.settings = {.top = TRACER_TOP}}. */
+struct trace_options {
+	struct common_options common;
+	struct request_options request;
+	struct tracer_options tracer;
+	struct trace_settings settings;
+	const char *output; /* file to write; NULL for standard output */
+	/* Directory of the recording; NULL for `probectl trace`. */
+	const char *directory;
+	struct probe_ctf_options parts; /* options of the recording */
+	enum record_full full;		/* what the recording does when rings are full */
+	/* With --full=wait, how long a hit may wait for ring space; otherwise 0. */
+	uint64_t wait_ns;
+	uint64_t ring_bytes, string_bytes;
+};
+
+/* clang-format off */
+/* Options for the end of the trace and for the way hits are taken. */
+#define OPTIONS_TRACE(options)                                                                     \
+	OPTION('n', "hits", NUMBER, "COUNT", &(options)->settings.hits_max,                        \
+		"stop after COUNT hits"),                                                          \
+	OPTION('d', "duration", DURATION, "SECONDS", &(options)->settings.duration_ns,             \
+		"stop after this time"),                                                           \
+	OPTION('s', "strings", NUMBER, "N", &(options)->string_bytes,                              \
+		"also take up to N bytes of the text that each pointer points to"),                \
+	OPTION('b', "buffer", SIZE, NULL, &(options)->ring_bytes,                                  \
+		"size of the ring buffer of each CPU, where hits wait"),                           \
+	OPTIONS_FOLLOW(&(options)->common),                                                        \
+	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
+	OPTIONS_VERBOSE(&(options)->request),                                                      \
+	OPTIONS_PLAN(&(options)->request),                                                         \
+	OPTION('q', "quiet", FLAG, NULL, &(options)->settings.quiet,                               \
+		"print no summary on standard error")
+/* clang-format on */
+
+/*
+ * Parses `wait` or `wait:TIME` of --full; otherwise *ns_ret is 0. Errors: PROBE_ERROR_USAGE (TIME
+ * is invalid or too long).
+ */
+PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
+
+/*
+ * Checks the options and runs the whole trace (setup.c). Errors: PROBE_ERROR_USAGE; any of the
+ * start.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
 
 #endif

@@ -7,8 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
-#include "cli/trace/comm.h"
-#include "cli/trace/trace.h"
 #include "cli/trace/tracer_option.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
@@ -18,29 +16,22 @@
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/* Returns a pointer past the literal at `at`, or to the end of the text if it has no end. */
-static const char *skip_literal(const char *at)
-{
-	char quote = *at++;
-
-	while (*at && *at != quote)
-		at += at[0] == '\\' && at[1] ? 2 : 1;
-	return *at ? at + 1 : at;
-}
-
 static const char *find_colon(const char *text)
 {
+	char quote = '\0';
 	int depth = 0;
 
-	while (*text) {
-		if (*text == '"' || *text == '\'') {
-			text = skip_literal(text);
-			continue;
-		}
-		if (*text == ':' && depth == 0)
+	for (; *text; text++) {
+		if (quote && *text == '\\' && text[1])
+			text++;
+		else if (quote)
+			quote = *text == quote ? '\0' : quote;
+		else if (*text == '"' || *text == '\'')
+			quote = *text;
+		else if (*text == ':' && depth == 0)
 			return text;
-		depth += (*text == '(') - (*text == ')');
-		text++;
+		else
+			depth += (*text == '(') - (*text == ')');
 	}
 	return NULL;
 }
@@ -66,24 +57,12 @@ struct probe_error *match_split(const char *text, char **begin_ret, char **end_r
 	return probe_error_no_memory();
 }
 
-static struct probe_error *parse_pairing(const char *text, enum probe_pairing *ret)
+/* Parses the options that all tracers' sessions share. */
+static struct probe_error *common_options(
+	struct tracer_options *options, struct probe_session_options *ret)
 {
-	if (!text)
-		*ret = PROBE_PAIRING_NONE;
-	else if (!strcmp(text, "auto"))
-		*ret = PROBE_PAIRING_NAMES;
-	else if (!strcmp(text, "listed"))
-		*ret = PROBE_PAIRING_LISTED;
-	else
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--pairs '%s': use auto (by their names) or listed (a begin, its "
-			"end, the next begin ...)",
-			text);
-	return NULL;
-}
+	struct probe_error *error;
 
-static struct probe_error *check_numbers(const struct tracer_options *options)
-{
 	if (options->keys.count > PROBE_KEYS_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
 	if (options->every > UINT32_MAX || options->rate > UINT32_MAX)
@@ -92,21 +71,21 @@ static struct probe_error *check_numbers(const struct tracer_options *options)
 	if (options->keys_max && !options->keys.count)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
-	return NULL;
-}
-
-/* Parses the options that all tracers' sessions share. */
-static struct probe_error *common_options(
-	struct tracer_options *options, struct probe_session_options *ret)
-{
-	struct probe_error *error = check_numbers(options);
-
-	if (!error)
-		error = parse_pairing(options->pairs, &ret->gather.pairing);
-	if (!error && options->match)
+	ret->gather.pairing = PROBE_PAIRING_NONE;
+	if (options->pairs && !strcmp(options->pairs, "auto"))
+		ret->gather.pairing = PROBE_PAIRING_NAMES;
+	else if (options->pairs && !strcmp(options->pairs, "listed"))
+		ret->gather.pairing = PROBE_PAIRING_LISTED;
+	else if (options->pairs)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pairs '%s': use auto (by their names) or listed (a begin, its "
+			"end, the next begin ...)",
+			options->pairs);
+	if (options->match) {
 		error = match_split(options->match, &options->match_begin, &options->match_end);
-	if (error)
-		return error;
+		if (error)
+			return error;
+	}
 	ret->filter = options->filter;
 	ret->span_min_ns = options->min_ns;
 	ret->sample_every = (uint32_t)options->every;
@@ -138,18 +117,6 @@ static void leave_others_options(struct trace_tracer *tracer)
 	}
 }
 
-static struct probe_error *stacks_init(struct trace_tracer *tracer)
-{
-	struct probe_view view;
-
-	probe_tracer_view(tracer->spec, &tracer->options, &view);
-	tracer->folded = view.folded;
-	tracer->flamegraph = view.flamegraph;
-	tracer->pprof = view.pprof;
-	return tracer->output == PROBE_TRACER_HEAP ? probe_heap_create(&tracer->heap)
-						   : probe_stacks_create(&tracer->stacks);
-}
-
 /* Functions are pairs by themselves, unless the user lists pairs. */
 static void pair_functions(struct pattern_list *patterns, enum probe_pairing *inout)
 {
@@ -178,6 +145,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	size_t pattern_count, bool alone, bool has_intervals)
 {
 	struct probe_error *error = probe_tracer_parse(text, &tracer->spec);
+	struct probe_view view;
 
 	if (error)
 		return error;
@@ -193,8 +161,14 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	}
 	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
 	if (!error &&
-		(tracer->output == PROBE_TRACER_STACKS || tracer->output == PROBE_TRACER_HEAP))
-		error = stacks_init(tracer);
+		(tracer->output == PROBE_TRACER_STACKS || tracer->output == PROBE_TRACER_HEAP)) {
+		probe_tracer_view(tracer->spec, &tracer->options, &view);
+		tracer->folded = view.folded;
+		tracer->flamegraph = view.flamegraph;
+		tracer->pprof = view.pprof;
+		error = tracer->output == PROBE_TRACER_HEAP ? probe_heap_create(&tracer->heap)
+							    : probe_stacks_create(&tracer->stacks);
+	}
 	if (!error && stack && (alone || prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
 	/* The minimum and maximum of an interval can only be estimated from a histogram. */
@@ -222,61 +196,37 @@ static size_t parts_of(const char *text)
 	return count;
 }
 
-static struct probe_error *check_parts(const struct tracer_options *options, const char *text)
-{
-	if (!options->keys.count && !options->match && !options->pairs)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"-k, --match and --pairs do not apply to tracer '%s', which has a row for each tag",
-		text);
-}
-
-static struct probe_error *part_init(struct trace_tracer *tracer,
-	const struct probe_tracer_part *part, const struct probe_session_options *common,
-	const char *stack, bool has_intervals)
-{
-	struct probe_session_options its = *common;
-
-	its.gather.keys[0] = part->key;
-	its.gather.key_count = 1;
-	its.gather.match = part->match;
-	tracer->part = *part;
-	return tracer_init(
-		tracer, part->tracer, &its, stack, NULL, part->probe_count, false, has_intervals);
-}
-
 /* Adds the tracers that one option -t names. Adds their number to *count. */
 static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
 	const struct tracer_options *options, const char *text,
 	const struct probe_session_options *common, struct pattern_list *patterns, bool alone,
 	bool has_intervals)
 {
-	struct probe_tracer_part part;
+	struct probe_session_options its = *common;
 	struct probe_error *error = NULL;
+	struct probe_tracer_part part;
 
 	if (!parts_of(text))
 		return tracer_init(&tracers[(*count)++], text, common, options->stack, patterns,
 			probe_pattern_paired((const struct probe_pattern *const *)patterns->items,
 				patterns->count, common->catalogue),
 			alone, has_intervals);
-	error = check_parts(options, text);
-	for (size_t i = 0; !error && probe_tracer_part(text, i, &part); i++)
-		error = part_init(
-			&tracers[(*count)++], &part, common, options->stack, has_intervals);
+	if (options->keys.count || options->match || options->pairs)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-k, --match and --pairs do not apply to tracer '%s', which has a row for "
+			"each tag",
+			text);
+	for (size_t i = 0; !error && probe_tracer_part(text, i, &part); i++) {
+		struct trace_tracer *tracer = &tracers[(*count)++];
+
+		its.gather.keys[0] = part.key;
+		its.gather.key_count = 1;
+		its.gather.match = part.match;
+		tracer->part = part;
+		error = tracer_init(tracer, part.tracer, &its, options->stack, NULL,
+			part.probe_count, false, has_intervals);
+	}
 	return error;
-}
-
-static struct probe_error *check_stacks(
-	const char *stack, const struct trace_tracer *tracers, size_t count)
-{
-	bool any = !stack;
-
-	for (size_t i = 0; i < count; i++)
-		any |= prints_hits(&tracers[i]);
-	return any ? NULL
-		   : probe_error_new(PROBE_ERROR_USAGE,
-			     "--stack: none of the tracers prints hits; -t stack counts them by "
-			     "their stacks");
 }
 
 struct probe_error *tracers_init(struct tracer_options *options,
@@ -286,6 +236,7 @@ struct probe_error *tracers_init(struct tracer_options *options,
 	size_t typed = options->tracers.count + options->count, room = 0;
 	struct probe_session_options common = *base;
 	struct probe_error *error = common_options(options, &common);
+	bool any = !options->stack;
 
 	*ret = NULL;
 	*count_ret = 0;
@@ -304,7 +255,12 @@ struct probe_error *tracers_init(struct tracer_options *options,
 	for (size_t i = 0; i < typed && !error; i++)
 		error = tracers_add(*ret, count_ret, options, tracer_text(options, i), &common,
 			patterns, room == 1, has_intervals);
-	return error ? error : check_stacks(options->stack, *ret, *count_ret);
+	for (size_t i = 0; i < *count_ret; i++)
+		any |= prints_hits(&(*ret)[i]);
+	if (error || any)
+		return error;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"--stack: none of the tracers prints hits; -t stack counts them by their stacks");
 }
 
 struct probe_error *tracers_set_requests(
@@ -331,12 +287,6 @@ struct probe_error *tracers_set_requests(
 			error = probe_pattern_parse(part->probes[k], &tracer->patterns[k]);
 	}
 	return error;
-}
-
-const struct probe_request *tracer_request(
-	const struct trace_tracer *tracer, const struct probe_request *all)
-{
-	return tracer_is_part(tracer) ? &tracer->request : all;
 }
 
 void trace_ended_deinit(struct trace_ended *ended)
@@ -415,21 +365,6 @@ void comm_cache_free(struct comm_cache *cache)
 	free(cache);
 }
 
-static bool comm_read(const char *path, char ret[COMM_BYTES])
-{
-	char text[COMM_BYTES + 1];
-	size_t length = file_read(path, text, sizeof(text));
-
-	if (!length)
-		return false;
-	/* The kernel adds the last newline. The name itself may contain newlines, too. */
-	if (text[length - 1] == '\n')
-		text[length - 1] = '\0';
-	memcpy(ret, text, COMM_BYTES);
-	ret[COMM_BYTES - 1] = '\0';
-	return true;
-}
-
 static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
 {
 	return &cache->entries[(unsigned int)tid % COMM_ENTRIES];
@@ -438,7 +373,8 @@ static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	struct comm_entry *entry = entry_of(cache, tid);
-	char path[64];
+	char path[64], text[COMM_BYTES + 1];
+	size_t length;
 
 	if (entry->pid != pid || entry->tid != tid)
 		*entry = (struct comm_entry){.pid = pid, .tid = tid};
@@ -446,9 +382,15 @@ const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint6
 		return entry->comm[0] ? entry->comm : NULL;
 	entry->asked_ns = time_ns;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	if (comm_read(path, entry->comm))
+	length = file_read(path, text, sizeof(text));
+	/* The kernel adds the last newline. The name itself may contain newlines, too. */
+	if (length && text[length - 1] == '\n')
+		text[length - 1] = '\0';
+	if (length) {
+		memcpy(entry->comm, text, COMM_BYTES);
+		entry->comm[COMM_BYTES - 1] = '\0';
 		entry->read_ns = time_ns;
-	else if (time_ns >= entry->read_ns + COMM_GONE_NS)
+	} else if (time_ns >= entry->read_ns + COMM_GONE_NS)
 		entry->comm[0] = '\0';
 	return entry->comm[0] ? entry->comm : NULL;
 }

@@ -120,10 +120,6 @@ static inline bool tracer_is_exported(const struct trace_tracer *tracer)
  */
 PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
 	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
-/* Returns the request for the sessions of a tracer. */
-const struct probe_request *tracer_request(
-	const struct trace_tracer *tracer, const struct probe_request *all);
-
 /*
  * Makes the tracers of the command line; without -t and -c, one that prints hits. All their
  * sessions share the options of `base`. A tracer of pairs makes `patterns` of functions name pairs.
@@ -145,5 +141,30 @@ bool tracers_help(const struct tracer_options *options);
  */
 PROBE_MUST_CHECK struct probe_error *match_split(
 	const char *text, char **begin_ret, char **end_ret);
+
+/* ---- A cache of the names of threads (/proc/PID/task/TID/comm) ------------------ */
+
+struct comm_cache;
+
+enum { COMM_BYTES = 16 }; /* the kernel's TASK_COMM_LEN, which includes the NUL */
+
+/* Creates an empty cache. Returns NULL on lack of memory. */
+struct comm_cache *comm_cache_create(void);
+void comm_cache_free(struct comm_cache *cache);
+
+/*
+ * Returns the name of a thread that hit a probe at time_ns, or NULL. It is valid until the next
+ * call.
+ *
+ * A name is read again after 0.1 s, because threads rename themselves and thread ids are reused.
+ * The last name of an ended thread stays valid for up to 1 s. If the thread ended before its name
+ * was read, the name is unknown: those of its process and its parent may differ.
+ */
+const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
+/* Returns the cached name of an ended thread, or NULL. Another thread may have its id by now. */
+const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid);
+
+/* Forgets the names of a process that has executed another program. */
+void comm_cache_forget(struct comm_cache *cache, pid_t pid);
 
 #endif

@@ -26,6 +26,23 @@ void buffer_deinit(struct buffer *buffer)
 	*buffer = (struct buffer){0};
 }
 
+char *buffer_take(struct buffer *buffer, size_t *length_ret)
+{
+	char *text = NULL;
+
+	buffer_char(buffer, '\0');
+	if (!buffer->no_memory) {
+		/* Give back the room behind the text. */
+		text = realloc(buffer->data, buffer->length);
+		text = text ? text : buffer->data;
+		buffer->data = NULL;
+		if (length_ret)
+			*length_ret = buffer->length - 1;
+	}
+	buffer_deinit(buffer);
+	return text;
+}
+
 /* Makes room at the end: moves the contents to the front, or to a larger block. */
 static bool buffer_grow(struct buffer *buffer, size_t need)
 {

@@ -23,6 +23,11 @@ struct buffer {
 /* Returns false if memory is short. A buffer without floating-point numbers may be {0} instead. */
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
+/*
+ * Returns the contents, to which a NUL is added, and deinitialises the buffer; NULL if memory was
+ * short. *length_ret is without the NUL; `length_ret` may be NULL.
+ */
+char *buffer_take(struct buffer *buffer, size_t *length_ret);
 
 /* Implements buffer_reserve() for a full buffer. */
 char *buffer_reserve_more(struct buffer *buffer, size_t need);

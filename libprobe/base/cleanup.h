@@ -2,6 +2,8 @@
 #ifndef LIBPROBE_BASE_CLEANUP_H
 #define LIBPROBE_BASE_CLEANUP_H
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static inline void cleanup_free(void *pointer)
@@ -11,5 +13,16 @@ static inline void cleanup_free(void *pointer)
 
 /* Frees the pointer variable, which must be initialised, at the end of its scope. */
 #define AUTO_FREE __attribute__((cleanup(cleanup_free)))
+
+/* Close the variable, which must be initialised, unless it is negative or NULL. errno stays. */
+void cleanup_fd(int *fd);
+void cleanup_dir(DIR **dir);
+void cleanup_file(FILE **file);
+#define AUTO_FD __attribute__((cleanup(cleanup_fd)))
+#define AUTO_DIR __attribute__((cleanup(cleanup_dir)))
+#define AUTO_FILE __attribute__((cleanup(cleanup_file)))
+
+/* Calls a function with the variable's address at the end of its scope: AUTO(maps_deinit). */
+#define AUTO(deinit) __attribute__((cleanup(deinit)))
 
 #endif

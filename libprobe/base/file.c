@@ -1,21 +1,49 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 
+void cleanup_fd(int *fd)
+{
+	int err = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = err;
+}
+
+void cleanup_dir(DIR **dir)
+{
+	int err = errno;
+
+	if (*dir)
+		closedir(*dir);
+	errno = err;
+}
+
+void cleanup_file(FILE **file)
+{
+	int err = errno;
+
+	if (*file)
+		fclose(*file);
+	errno = err;
+}
+
 size_t file_read(const char *path, char *buffer, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length;
 
 	buffer[0] = '\0';
 	if (fd < 0)
 		return 0;
 	length = read(fd, buffer, size - 1);
-	close(fd);
 	if (length <= 0)
 		return 0;
 	buffer[length] = '\0';
@@ -24,14 +52,12 @@ size_t file_read(const char *path, char *buffer, size_t size)
 
 size_t file_read_whole(const char *path, char *buffer, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t length = 0;
 	ssize_t got;
 
 	while (fd >= 0 && (got = read(fd, buffer + length, size - 1 - length)) > 0)
 		length += (size_t)got;
-	if (fd >= 0)
-		close(fd);
 	buffer[length] = '\0';
 	return length;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
@@ -89,17 +90,10 @@ static bool is_allowed_by_rules(pid_t pid)
 static bool is_unwritable(pid_t pid)
 {
 	struct procfs_path path = procfs_path("/proc/%d/mem", pid);
-	int fd = open(path.text, O_RDONLY | O_CLOEXEC), err = 0;
+	AUTO_FD int reads = open(path.text, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int writes = open(path.text, O_RDWR | O_CLOEXEC);
 
-	if (fd < 0)
-		return false;
-	close(fd);
-	fd = open(path.text, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		err = errno;
-	else
-		close(fd);
-	return err == EACCES || err == EPERM;
+	return reads >= 0 && writes < 0 && (errno == EACCES || errno == EPERM);
 }
 
 static struct probe_error *denied_by_module(const struct permission_facts *a)

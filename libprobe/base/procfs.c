@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 
@@ -35,7 +36,7 @@ static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
 	bool found = false, skipped = false; /* skipped: the line is too long for the buffer */
-	int fd = open(procfs_path("/proc/%d/status", pid).text, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(procfs_path("/proc/%d/status", pid).text, O_RDONLY | O_CLOEXEC);
 	char buffer[4096];
 	ssize_t got;
 
@@ -57,7 +58,6 @@ static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 		have = skipped ? 0 : have;
 		memmove(buffer, line, have);
 	}
-	close(fd);
 	if (!found)
 		errno = 0;
 	return found;
@@ -264,37 +264,22 @@ pid_t procfs_parent(pid_t pid)
 
 pid_t procfs_living(pid_t pid)
 {
-	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
-	pid_t tid, found = pid;
+	AUTO_DIR DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
+	pid_t tid;
 
-	while (found == pid && (tid = procfs_next_thread(pid, threads))) {
+	while ((tid = procfs_next_thread(pid, threads))) {
 		char state = procfs_thread_state(pid, tid);
 
 		if (state && !strchr("ZXx", state))
-			found = tid;
+			return tid;
 	}
-	if (threads)
-		closedir(threads);
-	return found;
+	return pid;
 }
 
 bool procfs_is_zombie(pid_t pid)
 {
 	/* The main thread may end before the others. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
-}
-
-/*
- * Returns true if a thread is exiting (PF_EXITING in include/linux/sched.h, which do_exit() sets
- * first) or gone.
- */
-static bool is_thread_exiting(pid_t pid, pid_t tid)
-{
-	enum { EXITING = 0x4 };
-	char buffer[STAT_BYTES];
-	const char *field = thread_field(pid, tid, 9, buffer);
-
-	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
 }
 
 bool procfs_kernel_is_since(int major, int minor)
@@ -346,15 +331,20 @@ bool procfs_is_kernel_thread(pid_t pid)
 
 bool procfs_is_exiting(pid_t pid)
 {
-	DIR *threads = procfs_threads(pid);
-	bool exiting = threads != NULL;
+	enum { EXITING = 0x4 }; /* PF_EXITING in include/linux/sched.h */
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while (exiting && (tid = procfs_next_thread(pid, threads)))
-		exiting = is_thread_exiting(pid, tid);
-	if (threads)
-		closedir(threads);
-	return exiting;
+	while ((tid = procfs_next_thread(pid, threads))) {
+		char buffer[STAT_BYTES];
+		const char *flags = thread_field(pid, tid, 9, buffer);
+
+		/* A thread is gone, or exits: do_exit() sets the flag first. */
+		if (flags ? !(strtoul(flags, NULL, 10) & EXITING)
+			  : errno != ENOENT && errno != ESRCH)
+			return false;
+	}
+	return threads != NULL;
 }
 
 uint64_t procfs_start_time_of(const char *path)
@@ -418,21 +408,19 @@ int procfs_open_regular(int path_fd, int flags)
 /* Finds the type of a device's file system in a list of mounts (proc_pid_mountinfo(5)). */
 static bool find_type(const char *path, const char *device, char type[PROCFS_MOUNT_TYPE])
 {
-	FILE *file = fopen(path, "re");
-	char *line = NULL, found[32];
-	bool there = false;
+	AUTO_FILE FILE *file = fopen(path, "re");
+	AUTO_FREE char *line = NULL;
+	char found[32];
 	size_t room = 0;
 
-	while (file && !there && getline(&line, &room, file) > 0) {
+	while (file && getline(&line, &room, file) > 0) {
 		const char *end = strstr(line, " - ");
 
-		there = end && sscanf(line, "%*d %*d %31s", found) == 1 &&
-			strcmp(found, device) == 0 && sscanf(end, " - %63s", type) == 1;
+		if (end && sscanf(line, "%*d %*d %31s", found) == 1 && strcmp(found, device) == 0 &&
+			sscanf(end, " - %63s", type) == 1)
+			return true;
 	}
-	if (file)
-		fclose(file);
-	free(line);
-	return there;
+	return false;
 }
 
 bool procfs_mount_type(

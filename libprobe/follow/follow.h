@@ -342,7 +342,7 @@ struct launches {
 	/* Continues this process if it is stopped; set while there are launches. */
 	struct alarm alarm;
 	struct yield yield;	   /* used while the launches run */
-	struct guardian *guardian; /* holds programs that are sought; borrowed. May be NULL */
+	struct guardian *guardian; /* holds programs that are sought; owned. May be NULL */
 	/* Number of wanted programs that were not held, and the number last reported. */
 	size_t missed, missed_told;
 	/* Control groups (/proc/PID/cgroup) that had no limit, and until when we rely on that. */
@@ -352,7 +352,7 @@ struct launches {
 
 /* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/* Releases all threads while the gates are served. Then the caller ends the guardian. */
+/* Releases all threads while the gates are served, and ends the guardian. */
 void launches_end(struct launches *launches);
 /* Releases the remaining threads, and frees everything. */
 void launches_deinit(struct launches *launches);

@@ -521,25 +521,12 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
-/* Searches the main threads of a process and its children. Returns false if one is missing. */
-static bool find_main_threads(
-	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
-{
-	pid_t *pids = children_of_thread(place->pid, place->pid);
-
-	/* Search children first, because most processes wait for a child. */
-	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
-		look_at(waiters, place, pids[i], pids[i]);
-	free(pids);
-	if (waiters->count < wanted)
-		look_at(waiters, place, place->pid, place->pid);
-	return waiters->count >= wanted;
-}
-
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place)
 {
 	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
 	uint64_t now = clock_monotonic_ns(), patience;
+	uint32_t wanted;
+	pid_t *pids;
 
 	if (!gate_take(gate)) {
 		place->since_ns = 0;
@@ -549,7 +536,15 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		place->since_ns = now;
 		place->looks = 0;
 	}
-	if (!find_main_threads(waiters, place, gate_waiting(gate))) {
+	/* Search main threads first: children's, because most processes wait for a child. */
+	wanted = gate_waiting(gate);
+	pids = children_of_thread(place->pid, place->pid);
+	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
+		look_at(waiters, place, pids[i], pids[i]);
+	free(pids);
+	if (waiters->count < wanted)
+		look_at(waiters, place, place->pid, place->pid);
+	if (waiters->count < wanted) {
 		waiters->count = 0;
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);

@@ -194,17 +194,6 @@ static void take_word(struct watchman *w)
 			let_go(w, &w->held[i]);
 }
 
-static void expire(struct watchman *w)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	for (int i = 0; i < HELD_MAX; i++)
-		if (w->held[i].id && now >= w->held[i].until_ns) {
-			w->stuck = true;
-			let_go(w, &w->held[i]);
-		}
-}
-
 /* Marks all files. No thread waits yet, so it may access file systems. */
 static bool mark_all(struct watchman *w)
 {
@@ -275,7 +264,11 @@ static _Noreturn void watch(struct watchman *w)
 			take_word(w);
 		if (fds[1].revents)
 			take_events(w);
-		expire(w);
+		for (int i = 0; i < HELD_MAX; i++)
+			if (w->held[i].id && clock_monotonic_ns() >= w->held[i].until_ns) {
+				w->stuck = true;
+				let_go(w, &w->held[i]);
+			}
 		missed.missed = w->missed;
 		if (w->missed &&
 			send(w->channel, &missed, sizeof(missed), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)

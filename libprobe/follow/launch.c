@@ -122,17 +122,6 @@ static struct probe_error *ended(const char *name, const siginfo_t *info)
 		sigabbrev_np(info->si_status));
 }
 
-static struct probe_error *not_executed(const char *name, const struct failure *failure)
-{
-	const struct arch *arch = arch_of_args(failure->machine);
-
-	if (failure->machine == EM_NONE || arch == arch_host())
-		return probe_error_system(failure->err, "%s", name);
-	return error_numbered(PROBE_ERROR_SYSTEM, ENOEXEC,
-		"%s is a program for another machine%s%s%s, which this one does not execute", name,
-		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
-}
-
 /* Follows the seized child until it is held. Waits for no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
@@ -150,8 +139,16 @@ static struct probe_error *run_to_hold(
 	}
 	if (passage->state == PASSAGE_HELD)
 		return passage_take(passage, target);
-	if (read(failed, &failure, sizeof(failure)) == sizeof(failure))
-		return not_executed(name, &failure);
+	if (read(failed, &failure, sizeof(failure)) == sizeof(failure)) {
+		const struct arch *arch = arch_of_args(failure.machine);
+
+		if (failure.machine == EM_NONE || arch == arch_host())
+			return probe_error_system(failure.err, "%s", name);
+		return error_numbered(PROBE_ERROR_SYSTEM, ENOEXEC,
+			"%s is a program for another machine%s%s%s, which this one does not "
+			"execute",
+			name, arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
+	}
 	/* The child may have ended after the last stop. */
 	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);
@@ -765,6 +762,7 @@ void launches_end(struct launches *launches)
 	launches->guardian = NULL;
 	let_all_go(launches, NULL);
 	alarm_unset(&launches->alarm);
+	guardian_end(guardian);
 }
 
 struct probe_error *launches_told(struct launches *launches, bool at_end)
@@ -844,6 +842,7 @@ void launches_deinit(struct launches *launches)
 	while (launches->count)
 		drop(launches, launches->count - 1);
 	alarm_deinit(&launches->alarm);
+	guardian_end(launches->guardian);
 	free(launches->items);
 	free(launches->gates);
 	files_release(launches->files);

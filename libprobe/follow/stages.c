@@ -250,27 +250,6 @@ static bool has_known_code(pid_t pid, const struct files *files)
 	return known;
 }
 
-/*
- * Returns true if all mapped code is from files that leaves may map. If not, the program is marked
- * as no leaf.
- */
-static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
-{
-	struct modules modules = {0};
-	struct probe_error *error;
-	bool is_one;
-
-	if (has_known_code(pid, files))
-		return true;
-	error = modules_read(pid, files, &modules);
-	is_one = !error && may_all_be_mapped(&modules);
-	if (!is_one)
-		leaf_forget(leaf, files);
-	probe_error_free(error);
-	modules_deinit(&modules);
-	return is_one;
-}
-
 /* Returns true if a module may have probes that were never searched for. */
 static bool may_have_probes(struct module *module)
 {
@@ -284,37 +263,6 @@ static bool may_have_probes(struct module *module)
 	      (module->file ? module->file->notes.count : module->notes.count);
 	probe_error_free(error);
 	return may;
-}
-
-/*
- * Checks a leaf that is about to end with `status` (waitpid(2)). Returns the error to report if its
- * code may have had probes, or NULL.
- */
-static struct probe_error *leaf_end(
-	const struct leaf *leaf, pid_t pid, struct files *files, int status)
-{
-	struct modules modules = {0};
-	struct probe_error *error, *told = NULL;
-
-	if (has_known_code(pid, files))
-		return NULL;
-	error = modules_read(pid, files, &modules);
-	if (error || !may_all_be_mapped(&modules))
-		leaf_forget(leaf, files);
-	for (size_t i = 0; !error && !told && i < modules.count; i++)
-		if (may_have_probes(&modules.items[i]))
-			told = error_numbered(PROBE_ERROR_ENDED, status,
-				"process %d ended soon after it had mapped %s: hits of probes in "
-				"it are not reported",
-				pid, modules.items[i].path);
-	if (error)
-		told = error_numbered(PROBE_ERROR_ENDED, status,
-			"process %d ended, and what it had mapped is not known (%s): hits of "
-			"probes in it are not reported",
-			pid, error->message);
-	probe_error_free(error);
-	modules_deinit(&modules);
-	return told;
 }
 
 /* ==== Stages ================================================================================== */
@@ -459,21 +407,6 @@ static bool result_hides_argument(void)
 	return registers[ARCH_RESULT] == registers[ARCH_ARG0];
 }
 
-/*
- * Handles the entry of a loader's call, on machines where its exit does not show what is needed:
- * keeps the first argument, and checks whether the thread pointer is set.
- */
-static void step_entry(struct passage *p)
-{
-	struct arch_registers regs;
-
-	if (p->state != PASSAGE_LOADER || !result_hides_argument() ||
-		!registers_read(p->tid, &regs))
-		return;
-	p->argument = arch_get(&regs, ARCH_ARG0);
-	p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
-}
-
 /* Handles the exit of a loader's call. Returns true if all libraries are mapped. */
 static bool is_mapped(struct passage *p)
 {
@@ -519,6 +452,35 @@ static bool enter_leaf(struct passage *p)
 	return true;
 }
 
+/*
+ * Checks the code of a leaf that is about to end with `status` (waitpid(2)). If it may have had
+ * probes, passage->told reports that.
+ */
+static void check_leaf(struct passage *p, int status)
+{
+	struct modules modules = {0};
+	struct probe_error *error;
+
+	if (has_known_code(p->pid, p->files))
+		return;
+	error = modules_read(p->pid, p->files, &modules);
+	if (error || !may_all_be_mapped(&modules))
+		leaf_forget(&p->leaf, p->files);
+	for (size_t i = 0; !error && !p->told && i < modules.count; i++)
+		if (may_have_probes(&modules.items[i]))
+			p->told = error_numbered(PROBE_ERROR_ENDED, status,
+				"process %d ended soon after it had mapped %s: hits of probes in "
+				"it are not reported",
+				p->pid, modules.items[i].path);
+	if (error && !p->told)
+		p->told = error_numbered(PROBE_ERROR_ENDED, status,
+			"process %d ended, and what it had mapped is not known (%s): hits of "
+			"probes in it are not reported",
+			p->pid, error->message);
+	probe_error_free(error);
+	modules_deinit(&modules);
+}
+
 /* A leaf is about to end, or has started a process or thread: releases both. */
 static void step_leaf(struct passage *p, int event)
 {
@@ -526,7 +488,7 @@ static void step_leaf(struct passage *p, int event)
 
 	p->is_ending = event == PTRACE_EVENT_EXIT;
 	if (p->is_ending && ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &message) == 0)
-		p->told = leaf_end(&p->leaf, p->pid, p->files, (int)message);
+		check_leaf(p, (int)message);
 	else
 		leaf_forget(&p->leaf, p->files);
 	stage_let_go(p);
@@ -552,7 +514,19 @@ static bool step_stopping(struct passage *p)
 		return true;
 	}
 	p->is_leaf = false;
-	p->unseen_ns = leaf_is_one(&p->leaf, p->pid, p->files) ? 0 : age;
+	p->unseen_ns = 0;
+	/* If it has mapped what no leaf maps, its code may have passed probes. */
+	if (!has_known_code(p->pid, p->files)) {
+		struct modules modules = {0};
+		struct probe_error *error = modules_read(p->pid, p->files, &modules);
+
+		if (error || !may_all_be_mapped(&modules)) {
+			leaf_forget(&p->leaf, p->files);
+			p->unseen_ns = age;
+		}
+		probe_error_free(error);
+		modules_deinit(&modules);
+	}
 	p->has_run = true;
 	stage_enter(p, PASSAGE_HELD);
 	return false;
@@ -562,6 +536,7 @@ static bool step_stopping(struct passage *p)
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
+	struct arch_registers regs;
 
 	if (p->state <= PASSAGE_CALL) {
 		if (step_call(p))
@@ -570,10 +545,14 @@ static bool step_system_call(struct passage *p)
 		return false;
 	}
 	p->returning = !p->returning;
-	if (!behind) {
-		step_entry(p);
-		return true;
+	/* The exit of a loader's call may not show its first argument (is_mapped()). */
+	if (!behind && p->state == PASSAGE_LOADER && result_hides_argument() &&
+		registers_read(p->tid, &regs)) {
+		p->argument = arch_get(&regs, ARCH_ARG0);
+		p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
 	}
+	if (!behind)
+		return true;
 	if (!registers_read(p->tid, &p->regs))
 		return true;
 	if (p->state == PASSAGE_PROGRAM && program_has_glibc_loader(p->pid, p->files)) {

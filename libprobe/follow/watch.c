@@ -77,7 +77,6 @@ struct seek {
 	 * watched.
 	 */
 	int inotify;
-	struct guardian *guardian; /* may be NULL */
 	bool has_looked;
 	uint64_t next_ns, looked_ns;
 	uint64_t quiet_ns; /* time of the last search at which no file had been opened */
@@ -103,57 +102,6 @@ static void open_inotify(struct seek *seek)
 		return;
 	close(seek->inotify);
 	seek->inotify = -1;
-}
-
-static void seek_free(struct seek *seek);
-
-/* Begins to search. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
-static struct probe_error *seek_create(const struct probe_newcomers *newcomers, struct seek **ret)
-{
-	struct seek *seek = calloc(1, sizeof(*seek));
-	bool ok = true;
-
-	if (!seek)
-		return probe_error_no_memory();
-	seek->newcomers = *newcomers;
-	seek->inotify = -1;
-	seek->files = calloc(newcomers->file_count + 1, sizeof(*seek->files));
-	for (size_t i = 0; seek->files && ok && i < newcomers->file_count; i++) {
-		seek->files[i] = strdup(newcomers->files[i]);
-		ok = seek->files[i] != NULL;
-	}
-	if (!seek->files || !ok) {
-		seek_free(seek);
-		return probe_error_no_memory();
-	}
-	seek->guardian = geteuid() == 0 ? guardian_start((const char *const *)seek->files,
-						  seek->newcomers.file_count)
-					: NULL;
-	if (!seek->guardian)
-		open_inotify(seek);
-	seek->looked_ns = seek->quiet_ns = clock_monotonic_ns();
-	*ret = seek;
-	return NULL;
-}
-
-/* `seek` may be NULL. */
-static void seek_free(struct seek *seek)
-{
-	if (!seek)
-		return;
-	for (size_t i = 0; seek->files && seek->files[i]; i++)
-		free(seek->files[i]);
-	free(seek->files);
-	guardian_end(seek->guardian);
-	if (seek->inotify >= 0)
-		close(seek->inotify);
-	free(seek);
-}
-
-/* Returns a descriptor that is readable when a wanted file may be about to run, or -1. */
-static int seek_fd(const struct seek *seek)
-{
-	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
 /* ---- The processes ------------------------------------------------------------------- */
@@ -283,14 +231,32 @@ static bool wake_for(struct probe_watch *watch, int fd)
 struct probe_error *probe_watch_seek(
 	struct probe_watch *watch, const struct probe_newcomers *newcomers)
 {
-	struct probe_error *error = seek_create(newcomers, &watch->seek);
+	struct seek *seek = calloc(1, sizeof(*seek));
+	struct guardian *guardian;
 
-	if (error)
-		return error;
+	if (!seek)
+		return probe_error_no_memory();
+	watch->seek = seek;
+	seek->newcomers = *newcomers;
+	seek->inotify = -1;
+	seek->files = calloc(newcomers->file_count + 1, sizeof(*seek->files));
+	if (!seek->files)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < newcomers->file_count; i++) {
+		seek->files[i] = strdup(newcomers->files[i]);
+		if (!seek->files[i])
+			return probe_error_no_memory();
+	}
+	guardian = geteuid() == 0
+			   ? guardian_start((const char *const *)seek->files, newcomers->file_count)
+			   : NULL;
+	watch->launches.guardian = guardian;
+	if (!guardian)
+		open_inotify(seek);
+	seek->looked_ns = seek->quiet_ns = clock_monotonic_ns();
 	watch->wake = epoll_create1(EPOLL_CLOEXEC);
-	watch->launches.guardian = watch->seek->guardian;
 	if (watch->wake < 0 || !wake_for(watch, watch->launches.event) ||
-		!wake_for(watch, seek_fd(watch->seek)))
+		!wake_for(watch, guardian ? guardian_fd(guardian) : seek->inotify))
 		return probe_error_system(errno, "cannot wait for processes");
 	return NULL;
 }
@@ -309,12 +275,21 @@ static void drop(struct probe_watch *watch, size_t i)
 
 void probe_watch_free(struct probe_watch *watch)
 {
+	struct seek *seek = watch ? watch->seek : NULL;
+
 	if (!watch)
 		return;
 	while (watch->count)
 		drop(watch, watch->count - 1);
 	launches_deinit(&watch->launches);
-	seek_free(watch->seek);
+	if (seek) {
+		for (size_t i = 0; seek->files && seek->files[i]; i++)
+			free(seek->files[i]);
+		free(seek->files);
+		if (seek->inotify >= 0)
+			close(seek->inotify);
+		free(seek);
+	}
 	if (watch->wake >= 0)
 		close(watch->wake);
 	free(watch->items);
@@ -630,6 +605,7 @@ static bool seek_look(struct probe_watch *watch)
 {
 	static const struct timespec moment = {.tv_nsec = EAGER_LOOK_NS};
 	struct seek *seek = watch->seek;
+	struct guardian **guardian = &watch->launches.guardian;
 	uint64_t now = clock_monotonic_ns(), since = seek->looked_ns, pause;
 	bool opened = false, eager = now < seek->eager_until_ns;
 	char events[EVENT_BYTES];
@@ -638,10 +614,12 @@ static bool seek_look(struct probe_watch *watch)
 
 	while (seek->inotify >= 0 && read(seek->inotify, events, sizeof(events)) > 0)
 		opened = true;
-	if (seek->guardian && guardian_is_gone(seek->guardian)) {
-		guardian_end(seek->guardian);
-		seek->guardian = NULL;
+	/* If the guardian has ended, watch the files. */
+	if (*guardian && guardian_is_gone(*guardian)) {
+		guardian_end(*guardian);
+		*guardian = NULL;
 		open_inotify(seek);
+		wake_for(watch, seek->inotify);
 	}
 	/* The next search notices files opened from now on. */
 	if (opened)
@@ -657,8 +635,8 @@ static bool seek_look(struct probe_watch *watch)
 	}
 	if (seek->inotify >= 0 && !opened && !eager)
 		watch_files(seek);
-	if (seek->guardian)
-		guardian_renew(seek->guardian);
+	if (*guardian)
+		guardian_renew(*guardian);
 	processes = procfs_processes();
 	while ((pid = procfs_next_id(processes)))
 		if (pid != getpid() && !find(watch, pid) && !launches_have(&watch->launches, pid) &&
@@ -673,23 +651,12 @@ static bool seek_look(struct probe_watch *watch)
 	now = clock_monotonic_ns();
 	if (now < seek->eager_until_ns)
 		pause = EAGER_LOOK_NS;
-	else if (seek->inotify >= 0 || seek->guardian)
+	else if (seek->inotify >= 0 || *guardian)
 		pause = SELDOM_NS;
 	else if (pause < LOOK_NS)
 		pause = LOOK_NS;
 	seek->next_ns = now + pause;
 	return now < seek->eager_until_ns;
-}
-
-static void look_for_newcomers(struct probe_watch *watch)
-{
-	if (seek_look(watch))
-		gate_raise(watch->launches.event);
-	/* The guardian has ended: watch the files. */
-	if (watch->launches.guardian && !watch->seek->guardian) {
-		watch->launches.guardian = NULL;
-		wake_for(watch, seek_fd(watch->seek));
-	}
 }
 
 /* ---- The watch ------------------------------------------------------------------------ */
@@ -708,8 +675,8 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	error = launches_told(&watch->launches, false);
 	if (error || take_held(watch, ret))
 		return error;
-	if (watch->seek && watch->at == 0)
-		look_for_newcomers(watch);
+	if (watch->seek && watch->at == 0 && seek_look(watch))
+		gate_raise(watch->launches.event);
 	if (watch->at == 0) {
 		watch->round_ns = clock_monotonic_ns();
 		watch->full = watch->children && watch->round_ns >= watch->next_scan_ns;
@@ -743,10 +710,6 @@ struct probe_error *probe_watch_finish(struct probe_watch *watch)
 	/* Release all threads: the caller may wait for one of them, such as its reader. */
 	if (!watch->finished) {
 		launches_end(&watch->launches);
-		if (watch->seek) {
-			guardian_end(watch->seek->guardian);
-			watch->seek->guardian = NULL;
-		}
 		watch->finished = true;
 	}
 	error = launches_told(&watch->launches, true);

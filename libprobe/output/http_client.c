@@ -289,27 +289,9 @@ static uint64_t rejected(const struct http_client *client, const struct http_mes
 	return strtoull(found, NULL, 10);
 }
 
-static bool may_try_again(CURLcode code, long status)
-{
-	return code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
-	       status == UNAVAILABLE || status == GATEWAY_TIMEOUT;
-}
-
-static void pause_sending(struct http_client *client)
-{
-	curl_off_t after = 0;
-
-	client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
-	if (client->pause_ns > PAUSE_MAX_NS)
-		client->pause_ns = PAUSE_MAX_NS;
-	client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
-	client->next_ns = clock_monotonic_ns() + client->pause_ns;
-	if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
-		client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
-}
-
 static void finish(struct http_client *client, CURLcode code)
 {
+	curl_off_t after = 0;
 	long status = 0;
 
 	client->curl.getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -319,8 +301,15 @@ static void finish(struct http_client *client, CURLcode code)
 		snprintf(client->why, sizeof(client->why), "%s", client->curl.strerror(code));
 	else if (status < 200 || status >= 300)
 		snprintf(client->why, sizeof(client->why), "it answers with status %ld", status);
-	if (may_try_again(code, status)) {
-		pause_sending(client);
+	if (code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
+		status == UNAVAILABLE || status == GATEWAY_TIMEOUT) {
+		client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
+		if (client->pause_ns > PAUSE_MAX_NS)
+			client->pause_ns = PAUSE_MAX_NS;
+		client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
+		client->next_ns = clock_monotonic_ns() + client->pause_ns;
+		if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
+			client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
 		return;
 	}
 	client->pause_ns = 0;
@@ -437,21 +426,6 @@ const char *http_client_why(const struct http_client *client)
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-static struct probe_error *check_url(const char *url)
-{
-	const char *host = strstr(url, "://");
-	size_t scheme = host ? (size_t)(host - url) : 0;
-
-	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
-		    (scheme == 5 && !strncmp(url, "https", 5))) &&
-		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%s' is no place for OTLP: use the URL of a collector, such as "
-		"http://localhost:4318; /v1/metrics and /v1/traces are added",
-		url);
-}
-
 /* Appends a header. If memory is short, the list is unchanged. */
 static bool add_header(struct http_client *client, const char *header)
 {
@@ -459,19 +433,6 @@ static bool add_header(struct http_client *client, const char *header)
 
 	client->headers = grown ? grown : client->headers;
 	return grown != NULL;
-}
-
-static struct probe_error *add_headers(struct http_client *client, const char *headers)
-{
-	struct probe_error *error = NULL;
-	char *header;
-
-	while (!error && http_next_header(&headers, &header, &error)) {
-		if (!add_header(client, header))
-			error = probe_error_no_memory();
-		free(header);
-	}
-	return error;
 }
 
 static bool configure(struct http_client *client)
@@ -501,15 +462,24 @@ static bool configure(struct http_client *client)
 struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
 {
 	struct http_client *client = calloc(1, sizeof(*client));
+	const char *host = strstr(url, "://");
+	size_t scheme = host ? (size_t)(host - url) : 0;
 	struct probe_error *error;
+	char *header;
 
 	if (!client)
 		return probe_error_no_memory();
 	client->epoll_fd = -1;
 	client->due_ns = UINT64_MAX;
-	error = check_url(url);
-	if (!error)
+	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
+		    (scheme == 5 && !strncmp(url, "https", 5))) &&
+		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
 		error = curl_load(&client->curl);
+	else
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is no place for OTLP: use the URL of a collector, such as "
+			"http://localhost:4318; /v1/metrics and /v1/traces are added",
+			url);
 	if (!error) {
 		client->url = strdup(url);
 		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -517,8 +487,11 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 			error = probe_error_system(errno, "cannot send OTLP");
 		else if (!client->url)
 			error = probe_error_no_memory();
-		else
-			error = add_headers(client, headers);
+		while (!error && http_next_header(&headers, &header, &error)) {
+			if (!add_header(client, header))
+				error = probe_error_no_memory();
+			free(header);
+		}
 		if (!error && !configure(client))
 			error = probe_error_no_memory();
 	}

@@ -99,20 +99,6 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
-static bool parse_port(const char *text, in_port_t *ret)
-{
-	char *end;
-	unsigned long port;
-
-	/* strtoul(3) also accepts signs and blanks. */
-	if (strspn(text, "0123456789") != strlen(text) || !*text)
-		return false;
-	errno = 0;
-	port = strtoul(text, &end, 10);
-	*ret = htons((uint16_t)port);
-	return !errno && port <= UINT16_MAX;
-}
-
 static bool parse_host(const char *host, union address *ret)
 {
 	char inner[INET6_ADDRSTRLEN] = "";
@@ -136,15 +122,21 @@ static bool parse_address(const char *text, union address *ret)
 {
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2] = "";
-	in_port_t port;
+	unsigned long port;
 
-	if (!colon || (size_t)(colon - text) >= sizeof(host) || !parse_port(colon + 1, &port))
+	/* strtoul(3) also accepts signs and blanks. */
+	if (!colon || (size_t)(colon - text) >= sizeof(host) || !colon[1] ||
+		colon[1 + strspn(colon + 1, "0123456789")])
+		return false;
+	errno = 0;
+	port = strtoul(colon + 1, NULL, 10);
+	if (errno || port > UINT16_MAX)
 		return false;
 	memcpy(host, text, (size_t)(colon - text));
 	if (!parse_host(host, ret))
 		return false;
 	/* sin_port and sin6_port have the same offset. */
-	ret->v4.sin_port = port;
+	ret->v4.sin_port = htons((uint16_t)port);
 	return true;
 }
 

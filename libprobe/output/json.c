@@ -295,31 +295,30 @@ void json_stack_fields(struct buffer *out, const char *name, const struct probe_
 	json_close(out, ']');
 }
 
-static void json_row(
-	struct buffer *out, const struct probe_stacks_row *row, const struct probe_view *view)
-{
-	json_open(out, NULL, '{');
-	json_text(out, "provider", row->provider);
-	json_text(out, "name", row->name);
-	if (row->is_heap) {
-		json_unsigned(out, "total_bytes", row->total_bytes);
-		json_unsigned(out, "total_count", row->total_count);
-		json_unsigned(out, "live_bytes", row->live_bytes);
-		json_unsigned(out, "live_count", row->live_count);
-	} else {
-		json_unsigned(out, "count", row->count);
-	}
-	json_text(out, "comm", row->comm);
-	json_stack_fields(out, "end", &row->stack);
-	view_fields(out, view);
-	json_end_line(out);
-}
-
 static void json_stacks(struct format_context *context, const struct probe_stacks_row *rows,
 	size_t count, const struct probe_view *view)
 {
-	for (size_t i = 0; i < count; i++)
-		json_row(&context->out, &rows[i], view);
+	struct buffer *out = &context->out;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_stacks_row *row = &rows[i];
+
+		json_open(out, NULL, '{');
+		json_text(out, "provider", row->provider);
+		json_text(out, "name", row->name);
+		if (row->is_heap) {
+			json_unsigned(out, "total_bytes", row->total_bytes);
+			json_unsigned(out, "total_count", row->total_count);
+			json_unsigned(out, "live_bytes", row->live_bytes);
+			json_unsigned(out, "live_count", row->live_count);
+		} else {
+			json_unsigned(out, "count", row->count);
+		}
+		json_text(out, "comm", row->comm);
+		json_stack_fields(out, "end", &row->stack);
+		view_fields(out, view);
+		json_end_line(out);
+	}
 }
 
 /* ==== Json ==================================================================================== */
@@ -436,19 +435,24 @@ static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 		json_close(out, ']');
 }
 
-void json_hit(struct buffer *out, const struct probe_hit *hit,
+/* Writes a hit, without "pc" if that is 0. */
+static void json_hit(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
+	struct buffer *out = &context->out;
+
 	json_open_hit(out, hit, probe, comm, false);
 	if (hit->stack)
 		json_stack_fields(out, "stack", hit->stack);
 	json_end_line(out);
 }
 
-void json_span(struct buffer *out, const struct probe_hit *hit,
+static void json_span(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm)
 {
+	struct buffer *out = &context->out;
+
 	json_open_hit(out, hit, end, comm, false);
 	json_unsigned(out, "duration", hit->duration_ns);
 	json_begin(out, "begin");
@@ -459,8 +463,12 @@ void json_span(struct buffer *out, const struct probe_hit *hit,
 	json_end_line(out);
 }
 
-void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
+/* Writes lost hits; provider and name may be NULL. */
+static void json_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
 {
+	struct buffer *out = &context->out;
+
 	json_open(out, NULL, '{');
 	json_unsigned(out, "lost", lost);
 	if (probe->provider)
@@ -468,25 +476,6 @@ void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint
 	if (probe->name)
 		json_text(out, "name", probe->name);
 	json_end_line(out);
-}
-
-static void format_hit(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
-{
-	json_hit(&context->out, hit, probe, comm);
-}
-
-static void format_span(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *begin, const struct probe_session_probe *end,
-	const char *comm)
-{
-	json_span(&context->out, hit, begin, end, comm);
-}
-
-static void format_lost(
-	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
-{
-	json_lost(&context->out, probe, lost);
 }
 
 static void json_waited(struct format_context *context, uint64_t hits, uint64_t ns)
@@ -523,9 +512,9 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 }
 
 const struct format format_json = {
-	.hit = format_hit,
-	.span = format_span,
-	.lost = format_lost,
+	.hit = json_hit,
+	.span = json_span,
+	.lost = json_lost,
 	.waited = json_waited,
 	.site = json_site,
 	.table = json_table,

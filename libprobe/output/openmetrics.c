@@ -320,13 +320,8 @@ static bool metric_write_label(const struct metric_label *label, void *data);
 /* Takes a buffer's contents as a string; NULL if memory is short. */
 static char *take_text(struct buffer *out, bool done)
 {
-	char *text = NULL;
-
-	buffer_char(out, '\0');
-	if (done && !out->no_memory)
-		text = strdup(out->data);
-	buffer_deinit(out);
-	return text;
+	out->no_memory |= !done;
+	return buffer_take(out, NULL);
 }
 
 /* Finds or creates a row's name. *ret is NULL if the row is not shown. */
@@ -745,13 +740,6 @@ struct probe_error *probe_metrics_text(const struct probe_metrics *metrics,
 	write_value(&text.out, &metric_left_out, (long double)probe_metrics_left_out(metrics));
 	if (text.is_openmetrics)
 		buffer_string(&text.out, "# EOF\n");
-	buffer_char(&text.out, '\0');
-	*ret = NULL;
-	if (!text.out.no_memory) {
-		*length_ret = text.out.length - 1;
-		*ret = text.out.data;
-		text.out.data = NULL;
-	}
-	buffer_deinit(&text.out);
+	*ret = buffer_take(&text.out, length_ret);
 	return *ret ? NULL : probe_error_no_memory();
 }

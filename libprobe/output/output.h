@@ -151,15 +151,6 @@ extern const struct format format_json;
 /* Writes a value. `name` is as in the functions of base/json.h. */
 void json_value(struct buffer *out, const char *name, const struct probe_value *value);
 
-/* Writes a hit, without "pc" if that is 0. */
-void json_hit(struct buffer *out, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm);
-/* Writes a span: the hit of its end event, with its start event. */
-void json_span(struct buffer *out, const struct probe_hit *hit,
-	const struct probe_session_probe *begin, const struct probe_session_probe *end,
-	const char *comm);
-/* Writes lost hits; provider and name may be NULL. */
-void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
 
@@ -390,8 +381,6 @@ struct probe_otlp {
 	uint64_t lost_spans; /* spans lost because memory ran out */
 };
 
-/* ---- Messages ------------------------------------------------------------------- */
-
 /* ---- Points and spans ------------------------------------------------------------- */
 
 /* Writes all points of a set in a message. Returns their number. */
@@ -552,13 +541,6 @@ const char *pcp_file_name(const struct pcp_file *file);
 bool pcp_file_is_there(const struct pcp_file *file);
 /* Removes the file, and frees `file` (may be NULL). */
 void pcp_file_retire(struct pcp_file *file);
-
-/* ---- Protobuf -------------------------------------------------------------------------------- */
-
-/*
- * Fields of protocol buffers (protobuf.dev/programming-guides/encoding), as pprof's schema needs
- * them. A library would need generated code. As in proto3, zeros are left out.
- */
 
 /* ---- Server ---------------------------------------------------------------------------------- */
 

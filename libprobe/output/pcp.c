@@ -57,7 +57,6 @@ static size_t cut_length(const char *text, size_t length, size_t most)
 
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count)
 {
-	char *key = NULL;
 	struct buffer out;
 
 	if (!buffer_init(&out))
@@ -79,27 +78,18 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 		buffer_string(&out, i ? ", " : " ");
 		metric_key_text(&out, &row->row.keys[i], key_count == 1);
 	}
-	buffer_char(&out, '\0');
-	if (!out.no_memory)
-		key = strdup(out.data);
-	buffer_deinit(&out);
-	return key;
+	return buffer_take(&out, NULL);
 }
 
 /* Returns a row's tag, its full description. */
 static char *pcp_row_tag(const struct probe_table_row *row)
 {
-	char *tag = NULL;
 	struct buffer out;
 
 	if (!buffer_init(&out))
 		return NULL;
 	metric_key_text(&out, &row->row.keys[0], true);
-	buffer_char(&out, '\0');
-	if (!out.no_memory)
-		tag = strdup(out.data);
-	buffer_deinit(&out);
-	return tag;
+	return buffer_take(&out, NULL);
 }
 
 void pcp_instance_name(struct pcp_instance *instance, const char *key)
@@ -132,9 +122,7 @@ static bool add_label(
 		/* One byte may become up to six bytes in JSON. */
 		most = length - (out.length - PCP_LABEL_BYTES - 2 + 5) / 6;
 	}
-	buffer_char(&out, '\0');
-	*label = (struct pcp_label){.name = name, .value = out.no_memory ? NULL : strdup(out.data)};
-	buffer_deinit(&out);
+	*label = (struct pcp_label){.name = name, .value = buffer_take(&out, NULL)};
 	instance->label_count += label->value != NULL;
 	return label->value != NULL;
 }

@@ -203,25 +203,6 @@ void puns_drop(struct install *install)
 	code_release_all(&install->change->taken);
 }
 
-/*
- * Adds puns' pages as arenas. They are freed with their sites or, if the library is closed, with
- * the last session.
- */
-static struct probe_error *announce_puns(struct install *install)
-{
-	for (size_t i = 0; i < install->puns.mapped; i++) {
-		struct reg_arena *arena = registry_add_arena(&install->change->registry);
-		const struct mapping *m;
-
-		if (!arena)
-			return probe_error_no_memory();
-		m = maps_find(&install->change->maps, install->puns.pages[i]);
-		*arena = (struct reg_arena){
-			install->puns.pages[i], page_bytes(), m ? m->inode : 0, 0};
-	}
-	return install->puns.mapped ? change_store(install->change, true) : NULL;
-}
-
 static struct probe_error *write_landings(const struct install *install)
 {
 	struct probe_error *error = NULL;
@@ -944,9 +925,25 @@ static struct probe_error *write_all(
 struct probe_error *install_build(struct install *install)
 {
 	struct piece *pieces = NULL;
+	struct registry *r = &install->change->registry;
 	size_t count = 0;
-	struct probe_error *error = announce_puns(install);
+	struct probe_error *error = NULL;
 
+	/*
+	 * Puns' pages are arenas. They are freed with their sites or, if the library is closed,
+	 * with the last session.
+	 */
+	for (size_t i = 0; i < install->puns.mapped; i++) {
+		struct reg_arena *arena = registry_add_arena(r);
+		const struct mapping *m = maps_find(&install->change->maps, install->puns.pages[i]);
+
+		if (!arena)
+			return probe_error_no_memory();
+		*arena = (struct reg_arena){
+			install->puns.pages[i], page_bytes(), m ? m->inode : 0, 0};
+	}
+	if (install->puns.mapped)
+		error = change_store(install->change, true);
 	if (!error)
 		error = add_probes(install);
 	for (size_t i = 0, end; i < install->order_count && !error; i = end) {

@@ -247,9 +247,6 @@ PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
 
-/* Adds an address at which a thread will continue. Returns false if out of memory. */
-bool frames_add(struct frames *frames, uint64_t pc);
-
 /* Sorts the addresses, for frames_within(). */
 void frames_sort(struct frames *frames);
 
@@ -276,9 +273,6 @@ struct doubts {
 	uint64_t guard; /* the pointer guard of glibc in the process: see places.guard */
 	size_t searches;
 };
-
-/* Prepares doubts_are_live(). All threads must be stopped. */
-void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
  * Returns true if a thread may resume the context `find`. All threads must be stopped, and `frames`

@@ -245,31 +245,6 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Plans a file's sites like plan_sites(), and keeps the plans. Its notes must have been read. */
-static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
-	size_t count, const struct plan_order *order, struct plan *ret)
-{
-	struct probe_error *error;
-	size_t known = 0;
-
-	while (known < count) {
-		const struct plan *plan = find_plan(file, notes[known], order);
-
-		if (!plan)
-			break;
-		ret[known++] = *plan;
-	}
-	if (known == count)
-		return NULL;
-	error = plan_sites(file->object, &file->notes, notes, count, order, ret);
-	/* Without memory, a plan is not kept. */
-	for (size_t i = 0; i < count && !error; i++)
-		if (!find_plan(file, notes[i], order) && ARRAY_ROOM(file->plans, file->plan_count))
-			file->plans[file->plan_count++] = (struct file_plan){
-				.kind = notes[i]->kind, .order = *order, .plan = ret[i]};
-	return error;
-}
-
 /* ==== Choose ================================================================================== */
 
 static const char is_shared[] =
@@ -316,16 +291,17 @@ static bool has_boundary(
  * Returns why a plan that the file allows is impossible in this process, or NULL. `found`: the
  * bytes in memory from plan_bytes_before() before the site on, or NULL if unreadable.
  */
-static const char *check_plan(struct install *a, const struct claims *claims,
-	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
+static const char *check_plan(
+	struct install *a, size_t i, const struct plan_ops *plan, const uint8_t *found)
 {
-	struct install_site *as = &a->sites[site - a->selection->sites];
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
 	struct claim claim = claim_of_plan(site, plan);
 	const char *reason = NULL;
 
 	as->entry = as->hop = 0;
 	as->twin = (struct arch_twin){0};
-	if (!claims_have_jump(claims, site, plan) && claims_meet(claims, claim))
+	if (!claims_have_jump(&a->claims, site, plan) && claims_meet(&a->claims, claim))
 		return claims_overlap;
 	if (maps_is_shared(&a->change->maps, claim.start))
 		return is_shared;
@@ -338,26 +314,27 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return plan_crosses;
 	if (has_boundary(a, site, plan_way(site->plan, plan)))
 		reason = windows_reason(&a->transaction->windows, a->change);
-	return reason || !plan->take ? reason : plan->take(a, claims, site);
+	return reason || !plan->take ? reason : plan->take(a, i);
 }
 
 /* Chooses a plan for a site that is not patched. `found` is as for check_plan(). */
-static struct probe_error *choose(struct install *a, struct claims *claims,
-	struct select_site *site, const struct plan_order *order, const uint8_t *found)
+static struct probe_error *choose(
+	struct install *a, size_t i, const struct plan_order *order, const uint8_t *found)
 {
-	struct install_site *as = &a->sites[site - a->selection->sites];
+	struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
 
 	site->chosen = NULL;
-	for (size_t i = 0; i < order->count && !site->chosen; i++) {
-		const struct plan_ops *plan = order->plans[i];
+	for (size_t k = 0; k < order->count && !site->chosen; k++) {
+		const struct plan_ops *plan = order->plans[k];
 		bool is_possible = plan_is_possible(site->plan, plan);
 		const char *reason;
 
-		/* This plan only switches the program's own handler: see toggles.c. */
+		/* This plan only switches the program's own handler: see transaction.c. */
 		if (is_possible && plan->is_switch)
 			continue;
-		reason = is_possible ? check_plan(a, claims, site, plan, found)
-				     : plan_reason(site->plan, plan);
+		reason =
+			is_possible ? check_plan(a, i, plan, found) : plan_reason(site->plan, plan);
 		if (is_possible && !reason)
 			site->chosen = plan;
 		if (reason)
@@ -373,7 +350,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 		a->puns.page_count = 0;
 		code_release_all(&a->change->taken);
 	} else if (site->chosen) {
-		return claims_take(a->change->arch, claims, site, as->hop)
+		return claims_take(a->change->arch, &a->claims, site, as->hop)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
@@ -400,19 +377,39 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
+	struct file *file = module->file;
+	struct probe_error *error;
+	size_t known = 0;
+
 	/* An emulator runs code of another machine, but our jump would be for the host. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "
 			"be listed, not enabled",
 			module->path);
-	return module->file ? file_plan_sites(module->file, notes, count, order, ret)
-			    : plan_sites(module->object, &module->notes, notes, count, order, ret);
+	if (!file)
+		return plan_sites(module->object, &module->notes, notes, count, order, ret);
+	for (; known < count; known++) {
+		const struct plan *plan = find_plan(file, notes[known], order);
+
+		if (!plan)
+			break;
+		ret[known] = *plan;
+	}
+	if (known == count)
+		return NULL;
+	error = plan_sites(file->object, &file->notes, notes, count, order, ret);
+	/* Without memory, a plan is not kept. */
+	for (size_t i = 0; i < count && !error; i++)
+		if (!find_plan(file, notes[i], order) && ARRAY_ROOM(file->plans, file->plan_count))
+			file->plans[file->plan_count++] = (struct file_plan){
+				.kind = notes[i]->kind, .order = *order, .plan = ret[i]};
+	return error;
 }
 
 /* Chooses plans for unpatched sites of a module, in ascending order. */
-static struct probe_error *choose_all(struct install *a, struct claims *claims, const size_t *sites,
-	size_t count, const struct plan_order *order)
+static struct probe_error *choose_all(
+	struct install *a, const size_t *sites, size_t count, const struct plan_order *order)
 {
 	struct selection *s = a->selection;
 	struct module *module = install_module(a, sites[0]);
@@ -443,7 +440,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 		if (reason)
 			select_add_reason(site, reason);
 		else
-			error = choose(a, claims, site, order, edits_found(&found, i));
+			error = choose(a, sites[i], order, edits_found(&found, i));
 	}
 	free(unfit.sequences);
 	edits_deinit(&found);
@@ -454,8 +451,8 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
  * Tries plans with is_last, once each, for sites with a short nop and without a plan. Few need
  * them, and each proof searches the whole file again. Overwrites `sites`.
  */
-static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
-	size_t count, const struct plan_order *order)
+static struct probe_error *choose_last(
+	struct install *a, size_t *sites, size_t count, const struct plan_order *order)
 {
 	struct probe_error *error = NULL;
 
@@ -474,15 +471,14 @@ static struct probe_error *choose_last(struct install *a, struct claims *claims,
 				sites[again++] = sites[k];
 		}
 		if (again)
-			error = choose_all(a, claims, sites, again, &only);
+			error = choose_all(a, sites, again, &only);
 		count = again;
 	}
 	return error;
 }
 
 /* Plans the unpatched sites among order[first..end), which are of one module. */
-static struct probe_error *plan_module(
-	struct install *a, struct claims *claims, size_t first, size_t end)
+static struct probe_error *plan_module(struct install *a, size_t first, size_t end)
 {
 	struct selection *s = a->selection;
 	struct plan_order order = plan_order_of(a->request->plans, a->request->plan_count);
@@ -501,9 +497,9 @@ static struct probe_error *plan_module(
 	}
 	count = module->object ? count : 0;
 	if (!error && count)
-		error = choose_all(a, claims, sites, count, &order);
+		error = choose_all(a, sites, count, &order);
 	if (!error)
-		error = choose_last(a, claims, sites, count, &order);
+		error = choose_last(a, sites, count, &order);
 	for (size_t i = first; !error && i < end; i++) {
 		const struct install_site *as = &a->sites[a->order[i]];
 		const struct select_site *planned = &s->sites[as->first];
@@ -518,45 +514,6 @@ static struct probe_error *plan_module(
 	return error;
 }
 
-static struct probe_error *plan_modules(struct install *a)
-{
-	const struct registry *r = &a->change->registry;
-	struct probe_error *error = NULL;
-	struct claims claims = {0};
-
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (!claims_add_site(&claims, a->change->arch, &r->sites[i]))
-			error = probe_error_no_memory();
-	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
-		end = install_module_end(a, i);
-		error = plan_module(a, &claims, i, end);
-	}
-	claims_deinit(&claims);
-	return error;
-}
-
-/*
- * Is a site new? If its patch was overwritten, a site in the registry is refused. `states` is from
- * site_read_all().
- */
-static void look_up(struct install *a, size_t i, const enum site_state *states)
-{
-	struct select_site *site = &a->selection->sites[i];
-	struct reg_site *known = site->pc ? registry_site(&a->change->registry, site->pc) : NULL;
-
-	a->sites[i].wanted = site->pc != 0;
-	a->sites[i].is_new = !known;
-	if (!known)
-		return;
-	a->sites[i].reg = *known;
-	site->chosen = plan_of(known->plan);
-	if (states[known - a->change->registry.sites] != SITE_PATCHED)
-		select_refuse(
-			site, "something else has overwritten its patch (see probectl status)");
-	else if (why_shared(a, i))
-		select_refuse(site, why_shared(a, i));
-}
-
 struct probe_error *install_make_plans(struct selection *selection)
 {
 	if (!selection->plans)
@@ -568,17 +525,33 @@ struct probe_error *install_make_plans(struct selection *selection)
 	return NULL;
 }
 
+/* Finds out which sites are new. If its patch was overwritten, a site of the registry is refused.
+ */
 static struct probe_error *look_up_all(struct install *a)
 {
+	const struct registry *r = &a->change->registry;
 	enum site_state *states = NULL;
 	struct edits edits = {0};
 	struct probe_error *error = install_make_plans(a->selection);
 
 	if (!error)
-		error = site_read_all(&a->change->registry, a->change->pid, &edits, &states);
+		error = site_read_all(r, a->change->pid, &edits, &states);
+	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
+		struct select_site *site = &a->selection->sites[i];
+		const struct reg_site *known = site->pc ? registry_site(r, site->pc) : NULL;
 
-	for (size_t i = 0; i < a->selection->site_count && !error; i++)
-		look_up(a, i, states);
+		a->sites[i].wanted = site->pc != 0;
+		a->sites[i].is_new = !known;
+		if (!known)
+			continue;
+		a->sites[i].reg = *known;
+		site->chosen = plan_of(known->plan);
+		if (states[known - r->sites] != SITE_PATCHED)
+			select_refuse(site, "something else has overwritten its patch (see "
+					    "probectl status)");
+		else if (why_shared(a, i))
+			select_refuse(site, why_shared(a, i));
+	}
 	edits_deinit(&edits);
 	free(states);
 	return error;
@@ -691,6 +664,7 @@ static void mark_refused(struct install *a)
 
 struct probe_error *install_plan(struct install *install)
 {
+	const struct registry *r = &install->change->registry;
 	struct selection *s = install->selection;
 	struct probe_error *error;
 
@@ -704,8 +678,14 @@ struct probe_error *install_plan(struct install *install)
 	error = look_up_all(install);
 	if (!error)
 		order_sites(install);
-	if (!error)
-		error = plan_modules(install);
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (!claims_add_site(&install->claims, install->change->arch, &r->sites[i]))
+			error = probe_error_no_memory();
+	for (size_t i = 0, end; i < install->order_count && !error; i = end) {
+		end = install_module_end(install, i);
+		error = plan_module(install, i, end);
+	}
+	claims_deinit(&install->claims);
 	if (!error)
 		error = refuse_shared_semaphores(install);
 	if (!error)
@@ -721,7 +701,6 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 {
 	const struct selection *s = install->selection;
 	const struct select_site *first = NULL, *named = NULL;
-	const struct select_probe *probe;
 	struct probe_error *error = NULL;
 	size_t refused = 0;
 
@@ -738,11 +717,6 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 	if (error || !first || install->request->keep_going ||
 		(!named && (install->served || refused < install->order_count)))
 		return error;
-	first = named ? named : first;
-	probe = &s->probes[first->probe];
-	return probe_error_new(PROBE_ERROR_REFUSED,
-		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
-		install->change->pid, refused, install->order_count, probe->provider, probe->name,
-		refused > 1 ? ", ..." : "",
-		refused < install->order_count ? " (--keep-going does the rest)" : "");
+	return report_refusal_error(install->change->pid, refused, install->order_count,
+		&s->probes[(named ? named : first)->probe]);
 }

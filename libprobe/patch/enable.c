@@ -137,8 +137,7 @@ static struct probe_error *enable_select(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%zu patterns are no pairs: each start needs an end",
 			request->pattern_count);
-	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, request->patterns,
-		request->pattern_count);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	if (!error)
 		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)
@@ -261,7 +260,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	const struct select_probe *probe, bool *was_on_ret)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
+	size_t count = addresses ? semaphores_of(s, probe, false, addresses) : 0;
 	bool ok = addresses != NULL;
 
 	for (size_t i = 0; i < count && ok; i++) {
@@ -415,7 +414,14 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 		transaction_go_back(&t);
 	else if (request->force)
 		error = note_users(c, s, report);
-	report->left = uninstall_count_left(&c->registry);
+	/* Sites that hold another tool's bytes are not restored. */
+	report->left = 0;
+	for (size_t i = 0; i < c->registry.site_count; i++) {
+		const struct reg_site *site = &c->registry.sites[i];
+
+		report->left += site->pc && !site_is_bare(&c->registry, site) &&
+				!site_is_wanted(&c->registry, site);
+	}
 	c->target->dropped = true;
 	transaction_end(&t);
 	return error;
@@ -678,13 +684,16 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/* Selects the probes whose counts rise or fall, end events first. Usable only once. */
-static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
+/* Switches the probes whose counts rise or fall, end events first. */
+static struct probe_error *switch_part(const struct update *u, bool rise)
 {
-	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);
+	struct probe_request request = *u->request;
+	struct selection selection = {0};
+	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, &selection);
+	bool served = false;
 
-	for (size_t i = 0; i < ret->probe_count && !error; i++) {
-		struct select_probe *probe = &ret->probes[i];
+	for (size_t i = 0; i < selection.probe_count && !error; i++) {
+		struct select_probe *probe = &selection.probes[i];
 		const struct outcome *outcome = &u->outcomes[i];
 
 		probe->unwanted = !is_of(u, outcome, rise);
@@ -693,18 +702,10 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 		probe->times = (uint16_t)(rise ? outcome->after - outcome->before
 					       : outcome->before - outcome->after);
 	}
-	if (!error)
-		selection_drop_unwanted(ret);
-	return error ? error : enable_order_pairs(ret);
-}
-
-static struct probe_error *switch_part(const struct update *u, bool rise)
-{
-	struct probe_request request = *u->request;
-	struct selection selection = {0};
-	struct probe_error *error = pick(u, rise, &selection);
-	bool served = false;
-
+	if (!error) {
+		selection_drop_unwanted(&selection);
+		error = enable_order_pairs(&selection);
+	}
 	/*
 	 * All probes to enable may be refused if only wildcards match them, and other named probes
 	 * stay on.
@@ -746,33 +747,6 @@ static void undo(const struct update *u)
 	probe_report_deinit(&unused);
 }
 
-static struct probe_error *run(struct update *u)
-{
-	struct probe_error *error = check_patterns(u);
-
-	if (!error)
-		error = select_probes(&u->change->modules, NULL, 0, &u->all);
-	if (!error)
-		error = count_before(u);
-	/* Wildcards leave out the same probes in disabling as in enabling. */
-	if (!error && note_names(u)) {
-		struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
-
-		error = enable_mark_refused(&t, &u->all, u->request);
-		transaction_end(&t);
-	}
-	for (size_t i = 0; i < u->count && !error; i++)
-		error = act(u, &u->actions[i]);
-	if (!error)
-		error = switch_part(u, true);
-	if (error)
-		return error;
-	error = switch_part(u, false);
-	if (error)
-		undo(u);
-	return error;
-}
-
 static struct probe_error *update_once(struct probe_target *target,
 	const struct probe_action *actions, size_t count, const struct probe_request *request,
 	struct probe_report *report)
@@ -791,7 +765,27 @@ static struct probe_error *update_once(struct probe_target *target,
 		return error;
 	error = install_heal(&c);
 	if (!error)
-		error = run(&u);
+		error = check_patterns(&u);
+	if (!error)
+		error = select_probes(&c.modules, NULL, 0, &u.all);
+	if (!error)
+		error = count_before(&u);
+	/* Wildcards leave out the same probes in disabling as in enabling. */
+	if (!error && note_names(&u)) {
+		struct transaction t = transaction_of(&c, TRANSACTION_ENDS);
+
+		error = enable_mark_refused(&t, &u.all, request);
+		transaction_end(&t);
+	}
+	for (size_t i = 0; i < count && !error; i++)
+		error = act(&u, &actions[i]);
+	if (!error)
+		error = switch_part(&u, true);
+	if (!error) {
+		error = switch_part(&u, false);
+		if (error)
+			undo(&u);
+	}
 	if (error)
 		enable_forget(report, &before);
 	if (c.stop_ns > report->stop_ns)

@@ -243,34 +243,6 @@ static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 	return false;
 }
 
-/* Copies arguments and their specs into one allocation, for the caller to free. */
-static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
-{
-	size_t bytes = 0;
-	struct probe_arg *copies;
-	char *text;
-
-	for (size_t i = 0; i < count; i++)
-		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/* Allocate even without arguments, because NULL means "not parsed yet". */
-	copies = malloc(bytes + 1);
-	if (!copies)
-		return NULL;
-	text = (char *)(copies + count);
-	for (size_t i = 0; i < count; i++) {
-		copies[i] = (struct probe_arg){
-			.spec = text,
-			.size = args[i].size,
-			.is_signed = args[i].is_signed,
-			.is_float = args[i].is_float,
-		};
-		memcpy(text, args[i].spec, args[i].spec_length);
-		text[args[i].spec_length] = '\0';
-		text += args[i].spec_length + 1;
-	}
-	return copies;
-}
-
 struct probe_error *probe_list_args(struct probe_list *list, const struct probe_site *site,
 	const struct probe_arg **ret, size_t *count_ret)
 {
@@ -281,11 +253,28 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 		struct arch_arg args[ARCH_ARGS_MAX];
 		size_t count = arch ? arch->parse_args(site->args_spec, args)
 				    : spec_parse_args(site->args_spec, no_operand, args);
+		size_t bytes = 1; /* without arguments, too, because NULL means "not parsed yet" */
+		char *text;
 
-		more->args = copy_args(args, count);
+		/* Arguments and their specs are in one allocation. */
+		for (size_t i = 0; i < count; i++)
+			bytes += sizeof(*more->args) + args[i].spec_length + 1;
+		more->args = malloc(bytes);
 		if (!more->args)
 			return probe_error_no_memory();
 		more->arg_count = count;
+		text = (char *)(more->args + count);
+		for (size_t i = 0; i < count; i++) {
+			more->args[i] = (struct probe_arg){
+				.spec = text,
+				.size = args[i].size,
+				.is_signed = args[i].is_signed,
+				.is_float = args[i].is_float,
+			};
+			memcpy(text, args[i].spec, args[i].spec_length);
+			text[args[i].spec_length] = '\0';
+			text += args[i].spec_length + 1;
+		}
 	}
 	*ret = more->args;
 	*count_ret = more->arg_count;

@@ -252,30 +252,6 @@ static void look_once(struct looking *looking)
 		closedir(processes);
 }
 
-static struct probe_error *look_at_all(struct probe_report *report)
-{
-	struct looking looking = {
-		.end_ns = clock_monotonic_ns() + PATIENCE_NS, .report = report, .again = true};
-
-	pthread_mutex_lock(&all.lock);
-	for (size_t i = 0; i < all.failed_count; i++)
-		if (ARRAY_ROOM(looking.seen, looking.seen_count))
-			looking.seen[looking.seen_count++] = all.failed[i];
-	pthread_mutex_unlock(&all.lock);
-	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
-			    clock_monotonic_ns() < looking.end_ns;)
-		look_once(&looking);
-	/* The locks of users were already waited for when the sessions ended. */
-	while (looking.busy) {
-		looking.last_look = !looking.patience.is_longer ||
-				    !probe_patience_wait(&looking.patience) ||
-				    clock_monotonic_ns() >= looking.end_ns;
-		look_once(&looking);
-	}
-	free(looking.seen);
-	return looking.error;
-}
-
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
 void inherited_begin(pid_t pid, bool *goes_on_ret)
@@ -325,11 +301,27 @@ void inherited_forget(bool *goes_on)
 
 struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_report *report)
 {
-	struct probe_error *error;
+	struct looking looking = {
+		.end_ns = clock_monotonic_ns() + PATIENCE_NS, .report = report, .again = true};
 
 	if (!leave(goes_on, failed))
 		return NULL;
-	error = look_at_all(report);
+	pthread_mutex_lock(&all.lock);
+	for (size_t i = 0; i < all.failed_count; i++)
+		if (ARRAY_ROOM(looking.seen, looking.seen_count))
+			looking.seen[looking.seen_count++] = all.failed[i];
+	pthread_mutex_unlock(&all.lock);
+	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
+			    clock_monotonic_ns() < looking.end_ns;)
+		look_once(&looking);
+	/* The locks of users were already waited for when the sessions ended. */
+	while (looking.busy) {
+		looking.last_look = !looking.patience.is_longer ||
+				    !probe_patience_wait(&looking.patience) ||
+				    clock_monotonic_ns() >= looking.end_ns;
+		look_once(&looking);
+	}
+	free(looking.seen);
 	pthread_mutex_lock(&all.lock);
 	if (!all.going_on) {
 		free(all.images);
@@ -341,5 +333,5 @@ struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_repo
 		all.any_image = false;
 	}
 	pthread_mutex_unlock(&all.lock);
-	return error;
+	return looking.error;
 }

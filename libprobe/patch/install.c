@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
@@ -47,17 +48,6 @@ static const struct select_site *selected(const struct commit_site *at)
 }
 
 /* ---- Preparing ---------------------------------------------------------------------- */
-
-/* Do the bytes in memory allow the patch? */
-static bool is_expected(const struct commit_site *at, const uint8_t *found)
-{
-	const struct install_site *as = site_of(at);
-
-	if (!as->is_new)
-		return memcmp(found, as->reg.patched, as->reg.length) == 0;
-	return plan_holds(
-		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
-}
 
 static bool find_sites(struct commit *c)
 {
@@ -123,21 +113,36 @@ static struct probe_error *prepare_text(struct commit *c)
 	return NULL;
 }
 
-/* Adds a probe's semaphores to the registry, and their changes to `semaphores`. */
+/*
+ * Adds a probe's semaphores to the registry, and their changes to `semaphores`: its own, and those
+ * of its provider's probes that the catalogue says go with it.
+ */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
 {
 	const struct probe_meaning *meaning =
 		probe_catalogue_find(a->request->catalogue, probe->provider, probe->name, SIZE_MAX);
-	size_t count;
-	uint64_t *addresses =
-		semaphores_raised(a->selection, probe, meaning ? meaning->with : NULL, &count);
+	const struct sdt_notes *notes = &probe->module->notes;
+	AUTO_FREE uint64_t *addresses =
+		calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(a->selection, probe, false, addresses) : 0;
 	uint16_t times = select_times(probe);
 	bool ok = addresses != NULL;
 
-	for (size_t i = 0; i < count && ok; i++) {
-		struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+	for (size_t i = 0; i < notes->count && ok && meaning && meaning->with; i++) {
+		const struct sdt_note *note = &notes->notes[i];
 
+		if (note->semaphore && strcmp(note->provider, probe->provider) == 0 &&
+			catalogue_name_matches(meaning->with, note->name))
+			addresses[count++] = note->semaphore + probe->module->bias;
+	}
+	array_sort(addresses, count, sizeof(*addresses), 0);
+	for (size_t i = 0; i < count && ok; i++) {
+		struct reg_semaphore *added;
+
+		if (i && addresses[i] == addresses[i - 1])
+			continue;
+		added = registry_add_semaphore(&a->change->registry);
 		ok = added && semaphores_add(semaphores, addresses[i], times);
 		if (added)
 			*added = (struct reg_semaphore){.key = probe->key,
@@ -145,7 +150,6 @@ static bool add_semaphores_of(
 				.session = a->session,
 				.added = ok ? times : 0};
 	}
-	free(addresses);
 	return ok;
 }
 
@@ -198,39 +202,42 @@ static struct probe_error *prepare_registry(const struct commit *c)
 
 /* ---- Verifying ------------------------------------------------------------------------ */
 
-/* Compares a site with the bytes that its plan expects. */
-static struct probe_error *verify_bytes(const struct commit *c, size_t k)
-{
-	const struct edits *text = &c->transaction->text;
-	const struct commit_site *at = &c->sites[k];
-	const uint8_t *found = edits_found(text, 2 * k);
-	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
-
-	at->install->change->gone |= !found;
-	at->install->change->differs |= found && !is_expected(at, found);
-	if (!found)
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
-			probe->name, (uintmax_t)text->items[2 * k].address, probe->module->path);
-	if (!is_expected(at, found))
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"%s:%s: the memory at %#jx does not hold what %s holds: another tool may "
-			"have patched it",
-			probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
-			probe->module->path);
-	return NULL;
-}
-
 /*
  * Verifies all sites and hops, or only hops if nothing has changed since the check before the stop.
  */
 static struct probe_error *verify(const struct commit *c)
 {
-	bool is_known = edits_are_as_noted(&c->transaction->text);
+	const struct edits *text = &c->transaction->text;
+	bool is_known = edits_are_as_noted(text);
 	struct probe_error *error = NULL;
 
-	for (size_t k = 0; k < c->site_count && !error && !is_known; k++)
-		error = verify_bytes(c, k);
+	for (size_t k = 0; k < c->site_count && !is_known; k++) {
+		const struct commit_site *at = &c->sites[k];
+		const uint8_t *found = edits_found(text, 2 * k);
+		uintmax_t address = text->items[2 * k].address;
+		const struct select_probe *probe =
+			&at->install->selection->probes[selected(at)->probe];
+		const struct reg_site *reg = &site_of(at)->reg;
+		/* A patched site must hold its jump, a new one what its plan allows. */
+		bool differs =
+			found &&
+			(site_of(at)->is_new
+					? !plan_holds(at->install->change->arch, selected(at)->plan,
+						  selected(at)->chosen, found)
+					: memcmp(found, reg->patched, reg->length) != 0);
+
+		at->install->change->gone |= !found;
+		at->install->change->differs |= differs;
+		if (!found)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
+				probe->name, address, probe->module->path);
+		if (differs)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: the memory at %#jx does not hold what %s holds: another "
+				"tool may have patched it",
+				probe->provider, probe->name, address, probe->module->path);
+	}
 	for (size_t i = 0; i < c->hop_count && !error; i++) {
 		const struct commit_site *at = &c->sites[c->hops[i]];
 		const struct select_probe *probe =
@@ -329,21 +336,13 @@ static struct probe_error *check_counter(const struct install *a)
 			       a->change, session->data + offsetof(struct data_header, answer));
 }
 
-static bool calls_kernel(const struct install *a)
-{
-	const struct reg_session *session = registry_session(&a->change->registry, a->session);
-
-	return a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu || a->stubs.waits ||
-	       install_is_gate(a) || session->flags & REG_SESSION_KERNEL_TIME;
-}
-
 /* Checks everything during the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
 	struct change *change = c->transaction->change;
 	struct probe_error *error = NULL;
-	bool has_stubs = false;
+	bool has_stubs = false, calls_kernel;
 
 	if (registry_is_stale(&change->registry, change->pid))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -357,7 +356,11 @@ static struct probe_error *look(void *data, bool *again_ret)
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
 		if (a->stubs.takes_time)
 			error = check_counter(a);
-		if (!error && calls_kernel(a))
+		calls_kernel = a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu ||
+			       a->stubs.waits || install_is_gate(a) ||
+			       registry_session(&change->registry, a->session)->flags &
+				       REG_SESSION_KERNEL_TIME;
+		if (!error && calls_kernel)
 			error = threads_check_dispatch(change);
 	}
 	if (!error)
@@ -610,24 +613,6 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes the addresses of our code into the session's data (struct data_arenas). */
-static struct probe_error *note_arenas(const struct install *install)
-{
-	const struct registry *r = &install->change->registry;
-	struct data_arenas arenas = {0};
-
-	if (install->data.fd < 0)
-		return NULL;
-	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
-		arenas.items[arenas.count].start = r->arenas[i].start;
-		arenas.items[arenas.count++].size = r->arenas[i].size;
-	}
-	return pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) ==
-			       sizeof(arenas)
-		       ? NULL
-		       : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
-}
-
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request)
 {
@@ -760,6 +745,8 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 
 static struct probe_error *create_and_build(struct install *install, struct probe_report *report)
 {
+	const struct registry *r = &install->change->registry;
+	struct data_arenas arenas = {0};
 	struct probe_error *error = change_judge(install->change);
 
 	if (!error)
@@ -768,8 +755,15 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 		error = create_session(install);
 	if (!error)
 		error = install_build(install);
-	if (!error)
-		error = note_arenas(install);
+	/* The session's data has the addresses of our code. */
+	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
+		arenas.items[arenas.count].start = r->arenas[i].start;
+		arenas.items[arenas.count++].size = r->arenas[i].size;
+	}
+	if (!error && install->data.fd >= 0 &&
+		pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) !=
+			sizeof(arenas))
+		error = probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
 	if (!error)
 		error = report_denied(install, report);
 	if (!error && install->take)
@@ -777,6 +771,40 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	if (error)
 		abandon(install->change, install);
 	return error;
+}
+
+enum { LEFT_SESSIONS_MAX = 128 };
+
+/* Limits of leftovers, in bytes of address space: data takes memory only where it was touched. */
+#define LEFT_DATA_MAX (UINT64_C(8) << 30)
+#define LEFT_CODE_MAX (UINT64_C(64) << 20)
+
+/*
+ * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add anything.
+ * (They leave code to which threads may return.)
+ */
+static struct probe_error *check_leftovers(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	uint64_t data = 0, code = 0;
+	size_t sessions = 0;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED) {
+			sessions++;
+			data += r->sessions[i].data_size;
+		}
+	for (size_t i = 0; i < r->stub_count; i++)
+		code += r->stubs[i].pc ? 0 : r->stubs[i].size;
+	for (size_t i = 0; i < r->site_count; i++)
+		code += r->sites[i].pc ? 0 : r->sites[i].tail_size + r->sites[i].pun_size;
+	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: the memory of %zu ended sessions (%ju KiB of code, %ju KiB of data) "
+		"cannot be freed yet, because a thread may return to it: nothing is added until "
+		"`probectl repair -p %d` can free it",
+		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
 struct probe_error *install_add(struct install *install, struct probe_report *report)
@@ -804,7 +832,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 				  "unmapped it: the session has ended"
 				: "process %d: another controller has ended the session",
 			c->pid);
-	error = uninstall_check_leftovers(c);
+	error = check_leftovers(c);
 	if (!error)
 		error = plan_and_map(install, report);
 	if (error)

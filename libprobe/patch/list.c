@@ -512,7 +512,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)
-		error = recall_probes(&modules, pid, &maps, &registry, NULL, 0);
+		error = recall_probes(&modules, pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules, &modules.items[i], pid);
 	registry_deinit(&registry);
@@ -600,43 +600,33 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 
 /* ==== Check =================================================================================== */
 
-/* Checks whether listed probes have the arguments that a pattern names. */
-
-/*
- * Checks if listed probes have the arguments of a pattern. Returns the first error. *any_ret is
- * true if one probe has all.
- */
-static struct probe_error *check_file(
-	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
-{
-	size_t total;
-	AUTO_FREE const struct sdt_note **notes =
-		select_by_name(&file->notes, &file->functions, &total);
-	struct probe_error *error = NULL;
-
-	if (!notes)
-		return probe_error_no_memory();
-	for (size_t i = 0, end; i < total; i = end) {
-		struct probe_error *lacking;
-
-		end = select_probe_end(notes, total, i);
-		if (!probe_pattern_matches(pattern, file->path, notes[i]->provider, notes[i]->name))
-			continue;
-		lacking = select_lacking(pattern, file->machine, notes + i, end - i);
-		*any_ret |= !lacking;
-		error = probe_error_first(error, lacking);
-	}
-	return error;
-}
-
 struct probe_error *probe_list_check(
 	const struct probe_list *list, const struct probe_pattern *pattern)
 {
 	struct probe_error *error = NULL;
 	bool any = false;
 
-	for (size_t i = 0; i < list->file_count; i++)
-		error = probe_error_first(error, check_file(&list->files[i], pattern, &any));
+	for (size_t i = 0; i < list->file_count; i++) {
+		const struct list_file *file = &list->files[i];
+		size_t total;
+		AUTO_FREE const struct sdt_note **notes =
+			select_by_name(&file->notes, &file->functions, &total);
+
+		if (!notes)
+			return probe_error_first(error, probe_error_no_memory());
+		for (size_t k = 0, end; k < total; k = end) {
+			struct probe_error *lacking;
+
+			end = select_probe_end(notes, total, k);
+			if (!probe_pattern_matches(
+				    pattern, file->path, notes[k]->provider, notes[k]->name))
+				continue;
+			lacking = select_lacking(pattern, file->machine, notes + k, end - k);
+			any |= !lacking;
+			error = probe_error_first(error, lacking);
+		}
+	}
+	/* A wildcard leaves out the probes that lack an argument. */
 	if (!error || !any || pattern_is_exact(pattern) || error->code != PROBE_ERROR_USAGE)
 		return error;
 	probe_error_free(error);

@@ -114,21 +114,11 @@ void claims_deinit(struct claims *claims);
 uint64_t semaphore_offset(enum sdt_kind kind);
 
 /*
- * Finds the semaphores that tracers raise for a probe, sorted. `addresses` has room for
- * probe->site_count. Returns their number.
+ * Finds the semaphores that tracers raise for a probe or, with `handlers`, the counters of its
+ * handlers' users, sorted. `addresses` has room for probe->site_count. Returns their number.
  */
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
-/*
- * Like semaphores_of(), and also finds the semaphores of the module's probes of the same provider
- * that match `with` (probe_meaning.with, or NULL). The caller frees the array; NULL if out of
- * memory.
- */
-uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
-	const char *with, size_t *count_ret);
-/* Like semaphores_of(), for the counters of handlers' users. */
-size_t semaphores_of_handlers(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
+	bool handlers, uint64_t *addresses);
 
 /* Semaphores that change together. Initialise with {0}. */
 struct semaphores {
@@ -145,8 +135,6 @@ struct semaphores {
 
 /* Adds `by` to a semaphore, or sets it to 0 if `by` is 0. Returns false if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
-/* Sets a semaphore to `value`. Returns false if out of memory. */
-bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
 /* Sorts the changes and allocates memory; call it last before the stop. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
@@ -187,9 +175,6 @@ struct toggles {
 	size_t count;
 	struct edits edits; /* the byte of each site, in the order of `items` */
 };
-
-/* May a probe's sites be toggles, by its kind and the request? */
-bool toggles_asked(const struct select_probe *probe, const struct probe_request *request);
 
 /*
  * Moves probes with toggles from a selection to a transaction, which will switch their handlers
@@ -276,7 +261,8 @@ void transaction_go_back(struct transaction *transaction);
 /* Prepares the stop; call it last before the stop, after all edits and semaphores were added. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/* Reads the memory to change. Errors: as edits_read(), semaphores_read() and toggles_read(). */
+/* Reads the memory to change. Errors: as edits_read() and
+ * semaphores_read(), PROBE_ERROR_REFUSED (another tool has changed a toggle). */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
 /* Writes the change, after all checks. After an error, everything is as it was. */
@@ -405,6 +391,7 @@ struct install {
 	struct install_stubs stubs;
 	struct install_data data;
 	struct install_puns puns;
+	struct claims claims; /* the bytes that patches need; only while sites are planned */
 	/* All sites that share a jump with a new site, selected or not. */
 	struct reg_site *neighbours;
 	size_t neighbour_count;
@@ -484,17 +471,8 @@ PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 /* Ends dead controllers' sessions like uninstall_unreferenced(). */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 
-/* Returns how many sites were not restored, because they hold another tool's bytes. */
-size_t uninstall_count_left(const struct registry *registry);
-
 /* Returns true if the target has code that no jump leads to, but in which a thread may be. */
 bool uninstall_has_leftovers(const struct registry *registry);
-
-/*
- * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add anything.
- * (They leave code to which threads may return.)
- */
-PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
  * Sets the counts of dead controllers' sessions to 0, and returns the number of their stubs and of
@@ -504,8 +482,6 @@ PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct chan
 size_t uninstall_find_dead(struct change *change);
 /* Like uninstall_find_dead(), for all other unfinished work. */
 size_t uninstall_find_stale(struct change *change);
-
-struct transaction;
 
 /* ---- Forecast -------------------------------------------------------------------------------- */
 
@@ -686,6 +662,10 @@ size_t hops_original(
 /* Adds a refused site, with copies of its strings. `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
+
+/* Returns the error that nothing is changed because of refused sites, of which it names a probe. */
+PROBE_MUST_CHECK struct probe_error *report_refusal_error(
+	pid_t pid, size_t refused, size_t sites, const struct select_probe *probe);
 
 /*
  * Marks a probe as unwanted because of an error; reports and frees the error. The caller drops

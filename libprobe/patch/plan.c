@@ -167,24 +167,6 @@ static struct probe_error *rows_init(struct object *object, const struct arch *a
 
 /* ---- Proving -------------------------------------------------------------------------- */
 
-/* Completes the answers: if a site cannot share the last site's jump, no earlier site can. */
-static void settle(struct rows *rows)
-{
-	for (size_t i = rows->count; i-- > 0;) {
-		struct row_site *site = &rows->sites[i];
-
-		if (site->last != i && !site->cannot && site->last != i + 1)
-			site->cannot = site[1].cannot;
-	}
-	for (size_t i = 1; i < rows->count; i++) {
-		const struct row_site *before = &rows->sites[i - 1];
-
-		if (before->last == rows->sites[i].last && !before->cannot)
-			rows->sites[i].lead =
-				(uint16_t)(before->lead + rows->sites[i].pc - before->pc);
-	}
-}
-
 /*
  * Proves that nothing enters between the nops of rows with planned last sites. Errors: as prove().
  */
@@ -208,8 +190,20 @@ static struct probe_error *rows_prove(struct planning *p, struct rows *rows)
 	error = plan_prove(p);
 	for (size_t i = 0; i < rows->count && !error; i++)
 		rows->sites[i].cannot = plans[i].behind.cannot;
-	if (!error)
-		settle(rows);
+	/* If a site cannot share the last site's jump, no earlier site can. */
+	for (size_t i = rows->count; i-- > 0 && !error;) {
+		struct row_site *site = &rows->sites[i];
+
+		if (site->last != i && !site->cannot && site->last != i + 1)
+			site->cannot = site[1].cannot;
+	}
+	for (size_t i = 1; i < rows->count && !error; i++) {
+		const struct row_site *before = &rows->sites[i - 1];
+
+		if (before->last == rows->sites[i].last && !before->cannot)
+			rows->sites[i].lead =
+				(uint16_t)(before->lead + rows->sites[i].pc - before->pc);
+	}
 	return error;
 }
 

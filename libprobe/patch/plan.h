@@ -61,7 +61,6 @@ struct plan {
 	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's bytes from pc + before.offset on */
 };
 
-struct claims;
 struct install;
 struct install_site;
 struct piece;
@@ -100,13 +99,13 @@ struct plan_ops {
 	 * Takes what a patch needs, such as its jump's page. Returns NULL, or the reason why it
 	 * cannot. NULL if the plan needs nothing.
 	 */
-	const char *(*take)(
-		struct install *a, const struct claims *claims, const struct select_site *site);
-	/*
-	 * Builds the code before a new site's first stub and after its last, and describes the
-	 * patch in its `reg`, where describe_patch() (build.c) has set pc, plan, entry, length and
-	 * covers. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED (out of reach).
-	 */
+	const char *(*take)(struct install *a,
+		size_t i); /*
+			    * Builds the code before a new site's first stub and after its last, and
+			    * describes the patch in its `reg`, where describe_patch() (build.c) has
+			    * set pc, plan, entry, length and covers. Errors: PROBE_ERROR_MEMORY,
+			    * PROBE_ERROR_REFUSED (out of reach).
+			    */
 	struct probe_error *(*build)(struct install *a, size_t i, struct piece *p);
 	/* Turns the patch's jump into another instruction. NULL if it stays a jump. */
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);
@@ -115,7 +114,7 @@ struct plan_ops {
 #define X(constant, number, name) extern const struct plan_ops plan_##name;
 PROBE_PLANS(X, )
 #undef X
-enum { PLAN_COUNT = PROBE_PLANS(PROBE_PLAN_ONE, +) };
+enum { PLAN_COUNT = PROBE_PLANS(PROBE_ONE_PLAN, +) };
 
 /* Returns the plan with a number, or NULL. The number may come from a target. */
 const struct plan_ops *plan_of(unsigned int id);

@@ -92,26 +92,6 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 }
 
 /*
- * Skips sites where something has written other bytes. A short jump reaches its stub only while its
- * hop exists.
- */
-static void check(struct mending *m)
-{
-	struct edits *edits = &m->transaction.text;
-
-	for (size_t i = 0; i < m->count; i++) {
-		const struct reg_site *site = m->sites[i];
-		const uint8_t *found = edits_found(edits, 2 * i);
-
-		edits->items[2 * i + 1].is_write =
-			found && site_is_mixed(site, found) &&
-			(!site->hop || site_has_hop(site, m->transaction.change->pid)) &&
-			memcmp(found + site->length, m->wanted[i] + site->length,
-				window_of(site) - site->length) == 0;
-	}
-}
-
-/*
  * Returns the lowest address of a patch at which no thread may be. A thread may be at the first
  * byte and, after a breakpoint, at a twin's second jump.
  */
@@ -151,7 +131,20 @@ static struct probe_error *look(void *data, bool *again_ret)
 	if (error)
 		return error;
 	frames_sort(&t->windows.frames);
-	check(m);
+	/*
+	 * Skip sites where something has written other bytes. A short jump reaches its stub only
+	 * while its hop exists.
+	 */
+	for (size_t i = 0; i < m->count; i++) {
+		const struct reg_site *site = m->sites[i];
+		const uint8_t *found = edits_found(&t->text, 2 * i);
+
+		t->text.items[2 * i + 1].is_write =
+			found && site_is_mixed(site, found) &&
+			(!site->hop || site_has_hop(site, t->change->pid)) &&
+			memcmp(found + site->length, m->wanted[i] + site->length,
+				window_of(site) - site->length) == 0;
+	}
 	for (size_t i = 0; i < m->count && !*again_ret; i++)
 		*again_ret = frames_within(&t->windows.frames, window_start(m, m->sites[i]),
 			m->sites[i]->patch + m->sites[i]->length);
@@ -193,21 +186,6 @@ static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 
 /* ==== Repair ================================================================================== */
 
-/* Returns the number of retired sessions that keep their code because of overwritten sites. */
-static size_t count_held(const struct registry *r)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->session_count; i++) {
-		bool held = false;
-
-		for (size_t k = 0; k < r->stub_count && !held; k++)
-			held = r->stubs[k].pc && r->stubs[k].session == r->sessions[i].id;
-		count += held && r->sessions[i].flags & REG_SESSION_RETIRED;
-	}
-	return count;
-}
-
 /* Counts the sessions that end, and the ending probes of sessions that stay. */
 static void count_sessions(const struct registry *r, struct probe_stale *ret)
 {
@@ -231,6 +209,7 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
+	const struct registry *r = &c->registry;
 	size_t patched, now, semaphores, low, left = 0, frames, mended;
 	struct probe_error *error = change_remove_frames(c, &frames);
 	struct probe_stale stale = {0};
@@ -264,11 +243,20 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	 * If a breakpoint was removed in the meantime, more sites may be patched now than before.
 	 */
 	ret->sites += patched > now ? patched - now : 0;
-	for (size_t i = 0; i < c->registry.session_count; i++)
-		left += (c->registry.sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	/* Retired sessions stay while a thread may return to them, or because of overwritten sites.
+	 */
+	for (size_t i = 0; i < r->session_count; i++) {
+		bool is_held = false;
+
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		for (size_t k = 0; k < r->stub_count; k++)
+			is_held |= r->stubs[k].pc && r->stubs[k].session == r->sessions[i].id;
+		left++;
+		ret->waiting += !is_held;
+	}
 	ret->sessions += stale.sessions - left;
 	ret->probes += stale.probes;
-	ret->waiting += left - count_held(&c->registry);
 	return error;
 }
 

@@ -78,6 +78,15 @@ struct probe_error *report_drop_lacking(struct selection *selection, struct prob
 	return error;
 }
 
+struct probe_error *report_refusal_error(
+	pid_t pid, size_t refused, size_t sites, const struct select_probe *probe)
+{
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
+		pid, refused, sites, probe->provider, probe->name, refused > 1 ? ", ..." : "",
+		refused < sites ? " (--keep-going does the rest)" : "");
+}
+
 struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report)
 {
@@ -103,12 +112,7 @@ struct probe_error *report_drop_unread(struct selection *selection,
 	}
 	if (!error && first && !request->keep_going &&
 		(first->exact || (!served && refused == sites)))
-		error = probe_error_new(PROBE_ERROR_REFUSED,
-			"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is "
-			"changed%s",
-			pid, refused, sites, first->provider, first->name,
-			refused > 1 ? ", ..." : "",
-			refused < sites ? " (--keep-going does the rest)" : "");
+		error = report_refusal_error(pid, refused, sites, first);
 	selection_drop_unwanted(selection);
 	return error;
 }
@@ -210,7 +214,7 @@ struct probe_error *probe_target_unread(struct probe_target *target,
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = module_read_notes(&modules.items[i]);
 	if (!error)
-		error = recall_probes(&modules, target->pid, &maps, &registry, NULL, 0);
+		error = recall_probes(&modules, target->pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++) {
 		const struct module *module = &modules.items[i];
 

@@ -143,12 +143,14 @@ struct file_piece {
 	const uint8_t *bytes;
 	size_t size, step;
 	const struct arch_frame_layout *layout;
-	const struct maps *maps; /* mappings of the process, or NULL if unknown */
+	const struct places *places;
+	const struct place_visitor *visitor;
 };
 
 /* Reports the image at offset `at` of a piece of memory. */
-static bool tell_image(const struct file_piece *p, size_t at, const struct place_visitor *visitor)
+static bool tell_image(const struct file_piece *p, size_t at)
 {
+	const struct place_visitor *visitor = p->visitor;
 	const struct arch_frame_layout *layout = p->layout;
 	const uint8_t *bytes = p->bytes + at;
 	uint64_t stack = load(bytes + layout->stack), length = load(bytes + layout->stack_size);
@@ -178,11 +180,10 @@ static bool begins(const struct file_piece *piece, size_t i, size_t before)
 }
 
 /* Reports the word at offset i if it is a place. `is_context`: it is an image's program counter. */
-static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
-	uint64_t word, bool is_context, const struct place_visitor *visitor)
+static bool tell_word(const struct file_piece *p, size_t i, uint64_t word, bool is_context)
 {
-	return !places_have(places, word) ||
-	       visitor->word(visitor->data, p->address + i, word, is_context);
+	return !places_have(p->places, word) ||
+	       p->visitor->word(p->visitor->data, p->address + i, word, is_context);
 }
 
 static uint64_t unguarded(const struct places *places, uint64_t word)
@@ -214,30 +215,29 @@ static bool is_in_registers(const struct file_piece *p, size_t i)
 	sp = load(p->bytes + i - 8);
 	if (!sp || sp % STACK_ALIGN || load(p->bytes + i + 8) & ~p->layout->flag_bits)
 		return false;
-	m = p->maps ? maps_find(p->maps, sp) : NULL;
+	m = p->visitor->maps ? maps_find(p->visitor->maps, sp) : NULL;
 	return !m || m->writable || !m->executable;
 }
 
 /* Reports aligned words at [i, end), except program counters of images or registers. */
-static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i,
-	size_t end, const struct place_visitor *visitor)
+static bool look_at_words(const struct file_piece *p, size_t i, size_t end)
 {
+	const struct places *places = p->places;
+
 	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
 
 		if (is_context(p, i) || is_in_registers(p, i))
 			continue;
-		if (!tell_word(places, p, i, word, false, visitor) ||
-			(places->guard &&
-				!tell_word(places, p, i, unguarded(places, word), false, visitor)))
+		if (!tell_word(p, i, word, false) ||
+			(places->guard && !tell_word(p, i, unguarded(places, word), false)))
 			return false;
 	}
 	return true;
 }
 
 /* Reports images whose marks begin at [i, end), and copies of registers that include the mark. */
-static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
-	size_t end, const struct place_visitor *visitor)
+static bool look_at_marks(const struct file_piece *p, size_t i, size_t end)
 {
 	const struct arch_frame_layout *layout = p->layout;
 
@@ -247,24 +247,25 @@ static bool look_at_marks(const struct places *places, const struct file_piece *
 		if (load(p->bytes + i) != layout->mark_word)
 			continue;
 		if (begins(p, i, layout->mark - layout->pc) &&
-			!tell_word(places, p, pc, load(p->bytes + pc), true, visitor))
+			!tell_word(p, pc, load(p->bytes + pc), true))
 			return false;
-		if (begins(p, i, layout->mark) && !tell_image(p, image, visitor))
+		if (begins(p, i, layout->mark) && !tell_image(p, image))
 			return false;
 	}
 	return true;
 }
 
 /* Reports registers without a mark whose stack pointers are at [i, end). */
-static bool look_at_registers(const struct places *places, const struct file_piece *p, size_t i,
-	size_t end, const struct place_visitor *visitor)
+static bool look_at_registers(const struct file_piece *p, size_t i, size_t end)
 {
+	const struct place_visitor *visitor = p->visitor;
+
 	for (; i < end && i < p->step && i + 24 <= p->size; i++) {
 		const struct place_image image = {.at = p->address + i,
 			.sp = load(p->bytes + i),
 			.pc = load(p->bytes + i + 8)};
 
-		if (!places_have(places, image.pc) || !is_in_registers(p, i + 8))
+		if (!places_have(p->places, image.pc) || !is_in_registers(p, i + 8))
 			continue;
 		if (!visitor->word(visitor->data, image.at + 8, image.pc, true) ||
 			(visitor->image && !visitor->image(visitor->data, &image)))
@@ -316,7 +317,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	size_t step, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = arch_process()->layout;
-	const struct file_piece piece = {address, bytes, size, step, layout, visitor->maps};
+	const struct file_piece piece = {address, bytes, size, step, layout, places, visitor};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
 	/* A quick test finds the few blocks that may contain anything. */
@@ -325,11 +326,11 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
 
 		if (has_words && (is_last || may_have_words(places, bytes + i)))
-			ok = look_at_words(places, &piece, i, end, visitor);
+			ok = look_at_words(&piece, i, end);
 		if (ok && (is_last || may_have_mark(bytes + i, layout->mark_word)))
-			ok = look_at_marks(places, &piece, i, end, visitor);
+			ok = look_at_marks(&piece, i, end);
 		if (ok && layout->flag_bits && (is_last || may_have_registers(places, bytes + i)))
-			ok = look_at_registers(places, &piece, i, end, visitor);
+			ok = look_at_registers(&piece, i, end);
 	}
 	return ok;
 }
@@ -652,29 +653,12 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_present(s, from, to);
 }
 
-/* Searches the bytes behind the end of a file in its last page, which exist only in memory. */
-static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
-{
-	struct stat st;
-	uint64_t eof, low;
-
-	if (fstat(fd, &st) != 0 || page_of((uint64_t)st.st_size) == (uint64_t)st.st_size)
-		return;
-	eof = (uint64_t)st.st_size - bias;
-	if (eof - start >= end - start)
-		return;
-	low = page_of(eof) - page_bytes();
-	if (low < start || low > eof)
-		low = start;
-	eof = page_of(eof) + page_bytes();
-	search_run(s, low, eof < end ? eof : end);
-}
-
 /* Searches the part of a file mapped at [start, end). */
 static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
 	uint64_t bias = m->offset - m->start, from, to;
 	int fd = backing_open(&s->backing, m);
+	struct stat st;
 
 	if (fd < 0) {
 		s->unknown = unreadable;
@@ -689,8 +673,16 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 		search_run(s, from - bias < start ? start : from - bias, to - bias);
 	}
 	s->file = -1;
-	if (!s->unknown && !s->no_memory)
-		search_tail(s, start, end, bias, fd);
+	/* The bytes behind the end of the file in its last page exist only in memory. */
+	if (!s->unknown && !s->no_memory && fstat(fd, &st) == 0 &&
+		page_of((uint64_t)st.st_size) != (uint64_t)st.st_size) {
+		uint64_t eof = (uint64_t)st.st_size - bias, low = page_of(eof) - page_bytes();
+		uint64_t after = page_of(eof) + page_bytes();
+
+		if (eof - start < end - start)
+			search_run(s, low < start || low > eof ? start : low,
+				after < end ? after : end);
+	}
 	close(fd);
 }
 

@@ -47,11 +47,11 @@ static struct probe_error *read_all_semaphores(
 	struct probe_error *error;
 
 	for (size_t i = 0; i < s->probe_count && ok; i++) {
-		size_t count = semaphores_of(s, &s->probes[i], addresses);
+		size_t count = semaphores_of(s, &s->probes[i], false, addresses);
 
 		for (size_t k = 0; k < count && ok; k++)
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
-		count = semaphores_of_handlers(s, &s->probes[i], addresses);
+		count = semaphores_of(s, &s->probes[i], true, addresses);
 		for (size_t k = 0; k < count && ok; k++)
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
 	}
@@ -162,24 +162,6 @@ static void look_deinit(struct look *look)
 	*look = (struct look){0};
 }
 
-static struct probe_error *read_once(pid_t pid, struct look *look)
-{
-	struct probe_error *error = maps_read(pid, &look->maps);
-
-	if (!error)
-		error = modules_read_mapped(procfs_living(pid), &look->maps, NULL, &look->modules);
-	if (!error)
-		error = registry_load(pid, &look->maps, &look->registry);
-	if (!error)
-		error = recall_probes(&look->modules, pid, &look->maps, &look->registry, NULL, 0);
-	if (!error)
-		error = select_probes(&look->modules, NULL, 0, &look->selection);
-	if (!error)
-		error = sites_view_read(
-			&look->view, pid, &look->maps, &look->registry, &look->selection);
-	return error;
-}
-
 /*
  * Reads a target. Reads it again if a controller is changing it, because then the registry names
  * sites that are not patched.
@@ -188,8 +170,20 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
 		bool busy = lock_is_taken(pid), any_inconsistent = false;
-		struct probe_error *error = read_once(pid, look);
+		struct probe_error *error = maps_read(pid, &look->maps);
 
+		if (!error)
+			error = modules_read_mapped(
+				procfs_living(pid), &look->maps, NULL, &look->modules);
+		if (!error)
+			error = registry_load(pid, &look->maps, &look->registry);
+		if (!error)
+			error = recall_probes(&look->modules, pid, &look->maps, &look->registry);
+		if (!error)
+			error = select_probes(&look->modules, NULL, 0, &look->selection);
+		if (!error)
+			error = sites_view_read(
+				&look->view, pid, &look->maps, &look->registry, &look->selection);
 		for (size_t k = 0; k < look->registry.site_count && !error; k++)
 			any_inconsistent |=
 				look->registry.sites[k].pc && look->view.states[k] != SITE_PATCHED;
@@ -344,10 +338,10 @@ static struct probe_error *probe_states(
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		uint32_t ours = registry_refcount(r, probe->key, false);
-		uint32_t raised = highest_semaphore(
-			&view->semaphores, &at, semaphores_of(s, probe, addresses), r, probe->key);
+		uint32_t raised = highest_semaphore(&view->semaphores, &at,
+			semaphores_of(s, probe, false, addresses), r, probe->key);
 		uint32_t handlers = highest_semaphore(&view->semaphores, &at,
-			semaphores_of_handlers(s, probe, addresses), r, probe->key);
+			semaphores_of(s, probe, true, addresses), r, probe->key);
 		const struct reg_probe *known = registry_persistent(r, probe->key);
 
 		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);

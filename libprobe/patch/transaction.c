@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/query/query.h"
 
@@ -32,68 +33,25 @@
  * Semaphores are written through /proc/PID/mem, because some are in read-only pages (RELRO).
  */
 
-uint64_t semaphore_offset(enum sdt_kind kind)
+size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
+	bool handlers, uint64_t *addresses)
 {
-	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
-}
+	size_t count = 0, kept = 0;
 
-/* Sorts addresses and drops duplicates. Returns their number. */
-static size_t distinct(uint64_t *addresses, size_t count)
-{
-	size_t kept = 0;
+	if (handlers ? !sdt_is_ocaml(probe->kind) : probe->kind == SDT_OCAML_HANDLERS)
+		return 0;
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t address = selection->sites[probe->first_site + i].semaphore;
 
+		if (address)
+			addresses[count++] =
+				address + (handlers ? semaphore_offset(probe->kind) : 0);
+	}
 	array_sort(addresses, count, sizeof(*addresses), 0);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || addresses[i] != addresses[i - 1])
 			addresses[kept++] = addresses[i];
 	return kept;
-}
-
-/* Collects the addresses `offset` bytes behind a probe's semaphores. */
-static size_t collect(const struct selection *selection, const struct select_probe *probe,
-	uint64_t offset, uint64_t *addresses)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < probe->site_count; i++) {
-		uint64_t address = selection->sites[probe->first_site + i].semaphore;
-
-		if (address)
-			addresses[count++] = address + offset;
-	}
-	return distinct(addresses, count);
-}
-
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
-{
-	return probe->kind == SDT_OCAML_HANDLERS ? 0 : collect(selection, probe, 0, addresses);
-}
-
-uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
-	const char *with, size_t *count_ret)
-{
-	const struct sdt_notes *notes = &probe->module->notes;
-	uint64_t *addresses = calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
-	size_t count = addresses ? semaphores_of(selection, probe, addresses) : 0;
-
-	for (size_t i = 0; i < notes->count && with && addresses; i++) {
-		const struct sdt_note *note = &notes->notes[i];
-
-		if (note->semaphore && strcmp(note->provider, probe->provider) == 0 &&
-			catalogue_name_matches(with, note->name))
-			addresses[count++] = note->semaphore + probe->module->bias;
-	}
-	*count_ret = addresses ? distinct(addresses, count) : 0;
-	return addresses;
-}
-
-size_t semaphores_of_handlers(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
-{
-	return sdt_is_ocaml(probe->kind)
-		       ? collect(selection, probe, semaphore_offset(probe->kind), addresses)
-		       : 0;
 }
 
 /* ---- Changes ------------------------------------------------------------------------- */
@@ -110,12 +68,6 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
 {
 	return add_change(semaphores,
 		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
-}
-
-bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value)
-{
-	return add_change(semaphores,
-		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
 /*
@@ -139,11 +91,11 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-/* Merges changes of the same semaphore. */
-static void merge(struct semaphores *s)
+struct probe_error *semaphores_prepare(struct semaphores *s)
 {
 	size_t count = 0;
 
+	/* Merge changes of the same semaphore. */
 	ARRAY_SORT(s->items, s->count, address);
 	for (size_t i = 0; i < s->count; i++) {
 		if (count && s->items[count - 1].address == s->items[i].address) {
@@ -155,20 +107,14 @@ static void merge(struct semaphores *s)
 		}
 	}
 	s->count = count;
-}
-
-struct probe_error *semaphores_prepare(struct semaphores *semaphores)
-{
-	merge(semaphores);
-	for (size_t i = 0; i < semaphores->count; i++) {
-		struct edit *edit = edits_add(
-			&semaphores->edits, semaphores->items[i].address, sizeof(uint16_t));
+	for (size_t i = 0; i < s->count; i++) {
+		struct edit *edit = edits_add(&s->edits, s->items[i].address, sizeof(uint16_t));
 
 		if (!edit)
 			return probe_error_no_memory();
 		edit->is_write = true;
 	}
-	return edits_prepare(&semaphores->edits);
+	return edits_prepare(&s->edits);
 }
 
 /*
@@ -261,31 +207,251 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 /* ==== Toggles ================================================================================= */
 
 /*
- * Reads the toggles and decides their bytes by the new counts in `semaphores`, which must just have
- * been read. Errors: PROBE_ERROR_REFUSED, as edits_read().
+ * OCaml's compiler leaves a comparison without effect at each site, which one byte turns into a
+ * call of the probe's handler. A word after SystemTap's semaphore counts the handler's users
+ * ("Semaphores"). A tool that changes it from or to 0 also writes the bytes of all sites.
+ * ocaml-probes does so from within the program, and does not know our registry: so we keep no state
+ * of handlers, but read the count before writing it, and switch by the new one.
+ *
+ * A controller that is killed in between leaves handlers on without a count, or off with a count.
+ * The next change, by any tool, sets count and byte.
  */
-static struct probe_error *toggles_read(
-	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid)
+
+static const char overwritten[] =
+	"the memory there is neither the comparison nor the call that the file has there: another "
+	"tool may have patched it";
+static const char is_shared[] =
+	"it is mapped shared: to switch it would change the file, and every process that has it "
+	"mapped";
+
+/* May a probe's sites be toggles, by its kind and the request? */
+static bool toggles_asked(const struct select_probe *probe, const struct probe_request *request)
 {
-	const struct arch_toggle *toggle = arch_host()->toggle;
-	struct probe_error *error = toggles->count ? edits_read(&toggles->edits, pid) : NULL;
+	struct plan_order order = plan_order_of(request->plans, request->plan_count);
 
-	for (size_t i = 0; i < toggles->count && !error; i++) {
-		const struct toggle *item = &toggles->items[i];
-		struct edit *edit = &toggles->edits.items[i];
-		const uint8_t *found = edits_found(&toggles->edits, i);
-		uint16_t count;
+	return plan_is_asked(&order, &plan_toggle) && arch_host()->toggle &&
+	       sdt_is_ocaml(probe->kind);
+}
 
-		if (!found || (*found != toggle->on && *found != toggle->off))
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"process %d: the memory at %#jx was changed by another tool: try "
-				"again",
-				pid, (uintmax_t)edit->address);
-		edit->bytes[0] = item->on ? toggle->on : toggle->off;
-		if (item->semaphore && semaphores_coming(semaphores, item->semaphore, &count))
-			edit->bytes[0] = count ? toggle->on : toggle->off;
-		edit->is_write = edit->bytes[0] != *found;
+/* ---- Reading ---------------------------------------------------------------------------- */
+
+/* Sets *ret if all sites of a probe are toggles in the file, or it has only a semaphore. */
+static struct probe_error *find_plans(
+	struct selection *s, const struct select_probe *probe, bool *ret)
+{
+	static const struct plan_order order = {.plans = {&plan_toggle}, .count = 1};
+	AUTO_FREE const struct sdt_note **notes = calloc(probe->site_count + 1, sizeof(*notes));
+	AUTO_FREE struct plan *plans = calloc(probe->site_count + 1, sizeof(*plans));
+	struct probe_error *error =
+		notes && plans ? install_make_plans(s) : probe_error_no_memory();
+	size_t count = 0;
+
+	for (size_t i = 0; i < probe->site_count && !error; i++)
+		if (s->sites[probe->first_site + i].pc)
+			notes[count++] = s->sites[probe->first_site + i].note;
+	if (count && !error)
+		error = install_plan_notes(probe->module, notes, count, &order, plans);
+	*ret = !error;
+	count = 0;
+	for (size_t i = 0; i < probe->site_count && *ret; i++) {
+		struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (!site->pc)
+			continue;
+		*ret = plans[count].ocaml;
+		*site->plan = plans[count++];
 	}
+	return error;
+}
+
+/*
+ * Returns the registry's site if our call replaces its toggle, or NULL. Then the count alone
+ * switches the handler.
+ */
+static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
+{
+	const struct reg_site *reg = registry_site(&change->registry, site->pc);
+
+	return reg && reg->count ? reg : NULL;
+}
+
+/* Sets *on if the site calls its handler. Returns NULL, or why the site cannot be switched. */
+static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
+{
+	const struct arch_toggle *toggle = change->arch->toggle;
+	const struct reg_site *call = find_call(change, site);
+	uint8_t found[PLAN_BYTES];
+
+	if (maps_is_shared(&change->maps, site->pc))
+		return is_shared;
+	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
+		toggle->covers)
+		return overwritten;
+	/* OCaml's tools may have written the first byte of our call. */
+	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
+		return NULL;
+	if (!plan_holds_toggle(toggle, site->plan, found))
+		return overwritten;
+	*on = *on || found[0] == toggle->on;
+	return NULL;
+}
+
+struct handlers {
+	bool on;	/* a site calls its handler, or has a count of users above 0 */
+	uint16_t count; /* the highest count of users among the probe's semaphores */
+	size_t sites, refused;
+	struct select_site *first; /* the first site that was refused */
+};
+
+static struct probe_error *look_at_probe(const struct change *change, struct selection *s,
+	const struct select_probe *probe, struct handlers *ret)
+{
+	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(s, probe, true, addresses) : 0;
+
+	*ret = (struct handlers){0};
+	for (size_t i = 0; i < probe->site_count; i++) {
+		struct select_site *site = &s->sites[probe->first_site + i];
+		const char *reason = site->pc ? look_at(change, site, &ret->on) : NULL;
+
+		ret->sites += site->pc != 0;
+		if (!reason)
+			continue;
+		select_refuse(site, reason);
+		ret->first = ret->first ? ret->first : site;
+		ret->refused++;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint16_t value = 0;
+
+		if (memory_read(change->pid, addresses[i], &value, sizeof(value)) != sizeof(value))
+			continue;
+		ret->on = ret->on || value;
+		if (value > ret->count)
+			ret->count = value;
+	}
+	free(addresses);
+	return addresses ? NULL : probe_error_no_memory();
+}
+
+/* ---- Changing --------------------------------------------------------------------------- */
+
+static struct probe_error *add_probe(struct transaction *t, const struct selection *s,
+	const struct select_probe *probe, const struct probe_request *request, bool on)
+{
+	const struct arch_toggle *toggle = t->change->arch->toggle;
+	struct toggles *toggles = &t->toggles;
+	AUTO_FREE uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(s, probe, true, addresses) : 0;
+	uint64_t offset = semaphore_offset(probe->kind);
+	int times = select_times(probe);
+	bool ok = addresses != NULL;
+
+	for (size_t i = 0; i < count && ok; i++)
+		ok = request->force
+			     ? add_change(&t->semaphores,
+				       (struct semaphore_change){.address = addresses[i],
+					       .is_set = true,
+					       .value = on})
+			     : semaphores_add(&t->semaphores, addresses[i], on ? times : -times);
+	for (size_t i = 0; i < probe->site_count && ok; i++) {
+		const struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (!site->pc || site->reasons[0] || find_call(t->change, site))
+			continue;
+		ok = ARRAY_ROOM(toggles->items, toggles->count) &&
+		     edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on));
+		if (ok)
+			toggles->items[toggles->count++] = (struct toggle){
+				.semaphore = site->semaphore ? site->semaphore + offset : 0,
+				.on = on};
+	}
+	return ok ? NULL : probe_error_no_memory();
+}
+
+static struct probe_error *report_refused(const struct change *change, const struct selection *s,
+	const struct select_probe *probe, const struct handlers *handlers, bool keep_going,
+	struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < probe->site_count && !error; i++) {
+		const struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (site->reasons[0])
+			error = report_refusal(report, probe, site);
+	}
+	report->plans[plan_id(NULL)] = report->refusal_count;
+	if (error || keep_going || !probe->exact)
+		return error;
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites of %s:%s cannot be switched, so nothing is changed%s",
+		change->pid, handlers->refused, handlers->sites, probe->provider, probe->name,
+		handlers->refused < handlers->sites ? " (--keep-going does the rest)" : "");
+}
+
+static struct probe_error *take_probe(struct transaction *t, struct selection *s,
+	struct select_probe *probe, const struct probe_request *request, bool on,
+	struct probe_report *report)
+{
+	struct handlers handlers;
+	struct probe_error *error = look_at_probe(t->change, s, probe, &handlers);
+
+	if (error || (!on && !handlers.on && !request->force))
+		return error;
+	probe->unwanted = true;
+	if (handlers.refused)
+		error = report_refused(t->change, s, probe, &handlers, request->keep_going, report);
+	if (!error && on && !request->force && handlers.count + select_times(probe) > UINT16_MAX)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"%s:%s: its reference count is already at its maximum", probe->provider,
+			probe->name);
+	if (error || (handlers.sites && handlers.refused == handlers.sites))
+		return error;
+	report->probes += on || handlers.on;
+	report->sites += on || handlers.on ? handlers.sites - handlers.refused : 0;
+	report->plans[plan_toggle.id] += handlers.sites - handlers.refused;
+	return add_probe(t, s, probe, request, on);
+}
+
+struct probe_error *toggles_count(const struct change *change, struct selection *s,
+	const struct select_probe *probe, const struct probe_request *request, bool *ret,
+	uint16_t *count_ret)
+{
+	struct handlers handlers;
+	struct probe_error *error = NULL;
+
+	*ret = toggles_asked(probe, request);
+	if (*ret)
+		error = find_plans(s, probe, ret);
+	if (error || !*ret)
+		return error;
+	error = look_at_probe(change, s, probe, &handlers);
+	/*
+	 * A tool may have died after switching the handler on. Count one user, so that the caller
+	 * switches it off.
+	 */
+	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
+	return error;
+}
+
+struct probe_error *toggles_take(struct transaction *t, struct selection *s,
+	const struct probe_request *request, bool on, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		struct select_probe *probe = &s->probes[i];
+		bool is_toggle = false;
+
+		if (!toggles_asked(probe, request))
+			continue;
+		error = find_plans(s, probe, &is_toggle);
+		if (!error && is_toggle)
+			error = take_probe(t, s, probe, request, on, report);
+	}
+	if (!error)
+		selection_drop_unwanted(s);
 	return error;
 }
 
@@ -399,13 +565,36 @@ struct probe_error *transaction_prepare(struct transaction *t)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
+/*
+ * Reads what will be written. The bytes of toggles follow from the new counts in their semaphores.
+ */
 struct probe_error *transaction_read(struct transaction *t)
 {
+	const struct arch_toggle *toggle = arch_host()->toggle;
+	struct edits *edits = &t->toggles.edits;
 	struct probe_error *error = edits_read(&t->text, t->change->pid);
 
 	if (!error)
 		error = semaphores_read(&t->semaphores, t->change->pid);
-	return error ? error : toggles_read(&t->toggles, &t->semaphores, t->change->pid);
+	if (!error && t->toggles.count)
+		error = edits_read(edits, t->change->pid);
+	for (size_t i = 0; i < t->toggles.count && !error; i++) {
+		const struct toggle *item = &t->toggles.items[i];
+		struct edit *edit = &edits->items[i];
+		const uint8_t *found = edits_found(edits, i);
+		uint16_t count;
+
+		if (!found || (*found != toggle->on && *found != toggle->off))
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx was changed by another tool: try "
+				"again",
+				t->change->pid, (uintmax_t)edit->address);
+		edit->bytes[0] = item->on ? toggle->on : toggle->off;
+		if (item->semaphore && semaphores_coming(&t->semaphores, item->semaphore, &count))
+			edit->bytes[0] = count ? toggle->on : toggle->off;
+		edit->is_write = edit->bytes[0] != *found;
+	}
+	return error;
 }
 
 /* Writes sites and toggles. After an error, no site or toggle is changed. */
@@ -421,15 +610,17 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* Writes the change. The memory must still be ours, not replaced by the program. */
-static struct probe_error *write_all(struct transaction *t)
+struct probe_error *transaction_write(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
 	struct code_extent now = {r->image, r->image_size};
 	bool raise = t->kind != TRANSACTION_ENDS;
 	int mem = t->change->mem;
-	struct probe_error *error = write_text(t);
+	/* In a stop, the program cannot replace our memory. Counts are written without one. */
+	struct probe_error *error = change_confirm(t->change);
 
+	if (!error)
+		error = write_text(t);
 	if (error)
 		return error;
 	if (!raise)
@@ -451,18 +642,6 @@ static struct probe_error *write_all(struct transaction *t)
 		edits_revert(&t->text, mem);
 		return error;
 	}
-	return NULL;
-}
-
-struct probe_error *transaction_write(struct transaction *t)
-{
-	/* In a stop, the program cannot replace our memory. Counts are written without one. */
-	struct probe_error *error = change_confirm(t->change);
-
-	if (!error)
-		error = write_all(t);
-	if (error)
-		return error;
 	t->written = true;
 	/* the registry now lists the memory that the change has taken */
 	code_release_all(&t->change->taken);

@@ -30,12 +30,6 @@
 
 /* ==== Uninstall =============================================================================== */
 
-enum { LEFT_SESSIONS_MAX = 128 };
-
-/* Limits of leftovers, in bytes of address space: data takes memory only where it was touched. */
-#define LEFT_DATA_MAX (UINT64_C(8) << 30)
-#define LEFT_CODE_MAX (UINT64_C(64) << 20)
-
 /* ---- Entries to end ------------------------------------------------------------------- */
 
 /* Returns true if a session still uses a probe, and so needs its stubs. */
@@ -107,18 +101,6 @@ static size_t leader_of(const struct registry *r, size_t site)
 	return leader;
 }
 
-/* Sites that share a jump end only together. */
-static void end_neighbours(struct ending *e, const struct registry *r)
-{
-	for (size_t i = 0; i < r->site_count; i++)
-		if (!e->sites[i])
-			e->sites[leader_of(r, i)] = false;
-	for (size_t i = 0; i < r->site_count; i++) {
-		e->sites[i] = e->sites[leader_of(r, i)];
-		e->any = e->any || e->sites[i];
-	}
-}
-
 static bool find_ending(struct ending *e, struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -147,7 +129,14 @@ static bool find_ending(struct ending *e, struct transaction *t)
 			kept = !e->stubs[stubs + k - r->stubs];
 		e->sites[i] = !kept || !r->sites[i].pc;
 	}
-	end_neighbours(e, r);
+	/* Sites that share a jump end only together. */
+	for (size_t i = 0; i < r->site_count; i++)
+		if (!e->sites[i])
+			e->sites[leader_of(r, i)] = false;
+	for (size_t i = 0; i < r->site_count; i++) {
+		e->sites[i] = e->sites[leader_of(r, i)];
+		e->any = e->any || e->sites[i];
+	}
 	for (size_t i = 0; i < r->semaphore_count; i++) {
 		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
 		e->any = e->any || e->semaphores[i];
@@ -457,16 +446,6 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	return error ? error : collect(change);
 }
 
-size_t uninstall_count_left(const struct registry *r)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->site_count; i++)
-		count += r->sites[i].pc && !site_is_bare(r, &r->sites[i]) &&
-			 !site_is_wanted(r, &r->sites[i]);
-	return count;
-}
-
 bool uninstall_has_leftovers(const struct registry *registry)
 {
 	size_t stubs, sites;
@@ -474,30 +453,6 @@ bool uninstall_has_leftovers(const struct registry *registry)
 	registry_stubs(registry, 0, &stubs);
 	registry_sites(registry, 0, 1, &sites);
 	return stubs + sites > 0;
-}
-
-struct probe_error *uninstall_check_leftovers(const struct change *change)
-{
-	const struct registry *r = &change->registry;
-	uint64_t data = 0, code = 0;
-	size_t sessions = 0;
-
-	for (size_t i = 0; i < r->session_count; i++)
-		if (r->sessions[i].flags & REG_SESSION_RETIRED) {
-			sessions++;
-			data += r->sessions[i].data_size;
-		}
-	for (size_t i = 0; i < r->stub_count; i++)
-		code += r->stubs[i].pc ? 0 : r->stubs[i].size;
-	for (size_t i = 0; i < r->site_count; i++)
-		code += r->sites[i].pc ? 0 : r->sites[i].tail_size + r->sites[i].pun_size;
-	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d: the memory of %zu ended sessions (%ju KiB of code, %ju KiB of data) "
-		"cannot be freed yet, because a thread may return to it: nothing is added until "
-		"`probectl repair -p %d` can free it",
-		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
 static struct probe_error *end_all(struct ending *e, struct change *change)

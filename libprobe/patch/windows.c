@@ -64,7 +64,8 @@ struct walk {
 	bool no_memory;
 };
 
-bool frames_add(struct frames *frames, uint64_t pc)
+/* Adds an address at which a thread will continue. Returns false if out of memory. */
+static bool frames_add(struct frames *frames, uint64_t pc)
 {
 	if (frames->count == frames->room) {
 		uint64_t *pcs = reallocarray(frames->pcs, frames->room * 2, sizeof(*pcs));
@@ -393,7 +394,8 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
 
 enum { DOUBTS_MAX = 4096, SEARCHES_MAX = 8, REACH_BYTES = 64 << 10, HANDLER_BYTES = 16 << 10 };
 
-void doubts_begin(struct doubts *doubts, const struct control *control)
+/* Prepares doubts_are_live(). All threads must be stopped. */
+static void doubts_begin(struct doubts *doubts, const struct control *control)
 {
 	uint64_t tp = control->count ? arch_get(&control->threads[0].regs, ARCH_TP) : 0, guard;
 

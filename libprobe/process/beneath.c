@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
@@ -53,18 +54,18 @@ static int find(const char *root, const char *path)
 int beneath_open(const char *root, const char *path,
 	bool (*wanted)(const struct stat *st, const void *data), const void *data, int *err_ret)
 {
-	int named = find(root, path), fd = -1;
+	AUTO_FD int named = find(root, path);
 	struct stat st;
+	int fd;
 
 	*err_ret = errno;
 	if (named < 0)
 		return -1;
 	*err_ret = 0;
-	if (fstat(named, &st) == 0 && S_ISREG(st.st_mode) && wanted(&st, data)) {
-		fd = open(procfs_path("/proc/self/fd/%d", named).text,
-			O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		*err_ret = fd < 0 ? errno : 0;
-	}
-	close(named);
+	if (fstat(named, &st) != 0 || !S_ISREG(st.st_mode) || !wanted(&st, data))
+		return -1;
+	fd = open(procfs_path("/proc/self/fd/%d", named).text,
+		O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	*err_ret = fd < 0 ? errno : 0;
 	return fd;
 }

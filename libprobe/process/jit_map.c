@@ -60,39 +60,6 @@ static int compare_entries(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Sorts the entries: call it after adding some and before searching. */
-static void jit_entries_sort(struct jit_entries *entries)
-{
-	uint64_t reach = 0;
-
-	if (entries->count)
-		qsort(entries->items, entries->count, sizeof(*entries->items), compare_entries);
-	for (size_t i = 0; i < entries->count; i++) {
-		if (entries->items[i].end > reach)
-			reach = entries->items[i].end;
-		entries->items[i].reach = reach;
-	}
-}
-
-/*
- * Returns the newest entry that covers an address, because new code may have replaced older code.
- */
-static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
-{
-	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);
-	const struct jit_entry *found = NULL;
-
-	for (int steps = 0; steps < STEPS_MAX && at-- > 0; steps++) {
-		const struct jit_entry *entry = &entries->items[at];
-
-		if (entry->reach <= address)
-			break;
-		if (entry->end > address && (!found || entry->order > found->order))
-			found = entry;
-	}
-	return found;
-}
-
 enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };
 
 struct jit_map {
@@ -203,6 +170,7 @@ static bool parse_hex(char **at, uint64_t *ret)
 static void parse_lines(struct jit_map *map)
 {
 	struct jit_entries *entries = &map->entries;
+	uint64_t reach = 0;
 	char *end;
 
 	while ((end = memchr(map->text + map->parsed, '\n', map->length - map->parsed))) {
@@ -220,7 +188,13 @@ static void parse_lines(struct jit_map *map)
 		entry.name = (size_t)(line - map->text);
 		entries->items[entries->count++] = entry;
 	}
-	jit_entries_sort(entries);
+	if (entries->count)
+		qsort(entries->items, entries->count, sizeof(*entries->items), compare_entries);
+	for (size_t i = 0; i < entries->count; i++) {
+		if (entries->items[i].end > reach)
+			reach = entries->items[i].end;
+		entries->items[i].reach = reach;
+	}
 }
 
 void jit_map_refresh(struct jit_map *map, bool now)
@@ -246,8 +220,19 @@ unsigned int jit_map_generation(const struct jit_map *map)
 
 const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret)
 {
-	const struct jit_entry *found = jit_entries_find(&map->entries, address);
+	const struct jit_entries *entries = &map->entries;
+	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);
+	const struct jit_entry *found = NULL;
 
+	/* Find the newest entry that covers the address: new code may have replaced older code. */
+	for (int steps = 0; steps < STEPS_MAX && at-- > 0; steps++) {
+		const struct jit_entry *entry = &entries->items[at];
+
+		if (entry->reach <= address)
+			break;
+		if (entry->end > address && (!found || entry->order > found->order))
+			found = entry;
+	}
 	if (!found)
 		return NULL;
 	*start_ret = found->start;

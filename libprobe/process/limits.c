@@ -268,25 +268,6 @@ static uint64_t number_behind(const char *text, const char *key)
 	return 0;
 }
 
-static void look_at_folder(
-	const char *folder, const struct version *version, struct cgroup_memory *memory)
-{
-	uint64_t limit = number_in(folder, version->limits[0], UINT64_MAX);
-	uint64_t high = number_in(folder, version->limits[1], UINT64_MAX), used, cache = 0, room;
-	char stat[STAT_MAX];
-
-	limit = high < limit ? high : limit;
-	if (limit >= UNLIMITED)
-		return;
-	used = number_in(folder, version->used, 0);
-	if (read_file(folder, "memory.stat", stat, sizeof(stat)))
-		cache = number_behind(stat, version->cache);
-	used -= cache < used ? cache : used;
-	room = used < limit ? limit - used : 0;
-	if (room < memory->room)
-		*memory = (struct cgroup_memory){limit, room};
-}
-
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret)
 {
@@ -298,7 +279,20 @@ void cgroup_memory_in(
 		if (!find_folder(folder, groups, mounts, v, "memory", path, &mount))
 			continue;
 		for (int i = 0; i < FOLDERS_MAX; i++) {
-			look_at_folder(path, &versions[v], ret);
+			uint64_t limit = number_in(path, versions[v].limits[0], UINT64_MAX);
+			uint64_t high = number_in(path, versions[v].limits[1], UINT64_MAX);
+			uint64_t used = number_in(path, versions[v].used, 0), cache = 0;
+			char stat[STAT_MAX];
+
+			limit = high < limit ? high : limit;
+			if (limit < UNLIMITED) {
+				if (read_file(path, "memory.stat", stat, sizeof(stat)))
+					cache = number_behind(stat, versions[v].cache);
+				used -= cache < used ? cache : used;
+				if ((used < limit ? limit - used : 0) < ret->room)
+					*ret = (struct cgroup_memory){
+						limit, used < limit ? limit - used : 0};
+			}
 			if (strlen(path) <= mount)
 				break;
 			*strrchr(path, '/') = '\0';

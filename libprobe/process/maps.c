@@ -125,30 +125,13 @@ static bool take_small(struct cursor *c, char delimiter, uint32_t *ret)
 	return true;
 }
 
-/* Converts the kernel's "\012" back into a newline, in place. */
-static void unescape(char *path)
-{
-	char *to = strstr(path, "\\012");
-
-	if (!to)
-		return;
-	for (char *from = to; *from;) {
-		if (strncmp(from, "\\012", 4) == 0) {
-			*to++ = '\n';
-			from += 4;
-		} else {
-			*to++ = *from++;
-		}
-	}
-	*to = '\0';
-}
-
 /* Writes a NUL over the line's end to make the path a string. */
 static void take_path(struct cursor *c, struct mapping *ret)
 {
 	static const char suffix[] = " (deleted)";
 	const size_t suffix_length = sizeof(suffix) - 1;
 	size_t length;
+	char *to;
 
 	while (c->at < c->end && *c->at == ' ')
 		c->at++;
@@ -158,8 +141,17 @@ static void take_path(struct cursor *c, struct mapping *ret)
 		c->at[length - suffix_length] = '\0';
 		ret->deleted = true;
 	}
-	unescape(c->at);
+	to = strstr(c->at, "\\012");
 	ret->path = c->at;
+	/* Convert the kernel's "\012" back into a newline. */
+	for (char *from = to; to; from++) {
+		bool is_newline = strncmp(from, "\\012", 4) == 0;
+
+		*to = is_newline ? '\n' : *from;
+		if (!*to++)
+			break;
+		from += is_newline ? 3 : 0;
+	}
 }
 
 static bool parse_line(struct cursor *c, struct mapping *ret)
@@ -233,13 +225,9 @@ struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret
 
 static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
 {
-	int fd = open(procfs_path("/proc/%d/maps", pid).text, O_RDONLY | O_CLOEXEC), err;
+	AUTO_FD int fd = open(procfs_path("/proc/%d/maps", pid).text, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return errno;
-	err = read_whole(fd, text_ret, length_ret);
-	close(fd);
-	return err;
+	return fd < 0 ? errno : read_whole(fd, text_ret, length_ret);
 }
 
 struct probe_error *maps_read(pid_t pid, struct maps *ret)

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/permission.h"
@@ -105,10 +106,10 @@ static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
-	char *line = NULL;
+	AUTO_FREE char *line = NULL;
 	size_t room = 0;
 	bool ok = true;
-	FILE *file = fopen(procfs_path("/proc/%d/smaps", s->pid).text, "re");
+	AUTO_FILE FILE *file = fopen(procfs_path("/proc/%d/smaps", s->pid).text, "re");
 
 	while (file && ok && getline(&line, &room, file) > 0) {
 		/* Only a mapping's first line begins with a hexadecimal digit. */
@@ -128,11 +129,7 @@ static bool read_ranges(struct served *s)
 					(struct served_range){start, end, reads};
 		}
 	}
-	free(line);
-	ok = ok && file && !ferror(file);
-	if (file)
-		fclose(file);
-	return ok;
+	return ok && file && !ferror(file);
 }
 
 /*
@@ -186,26 +183,6 @@ static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_
 }
 
 /* ---- Questions ------------------------------------------------------------------------- */
-
-/*
- * Returns how many bytes can be read without waiting for a program. With `is_forced`, the read goes
- * through /proc/PID/mem, which ignores the protection of pages.
- */
-static size_t served_readable(struct served *served, uint64_t address, size_t size, bool is_forced)
-{
-	const uint64_t bytes = page_bytes(), page = address / bytes;
-	const size_t more = (address % bytes + size - 1) / bytes;
-
-	for (size_t i = 0; size && i <= more; i++) {
-		uint64_t entry = entry_of(served, page + i, more - i);
-		bool is_there =
-			entry & IS_PRESENT || (entry & IS_SWAPPED && !(entry & IS_PROTECTED));
-
-		if (!is_there && may_wait(served, (page + i) * bytes, false, is_forced))
-			return i ? (page + i) * bytes - address : 0;
-	}
-	return size;
-}
 
 bool served_writable(struct served *served, uint64_t address)
 {
@@ -302,9 +279,25 @@ static ssize_t move(pid_t pid, const struct iovec *local, const struct iovec *re
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-static size_t readable(struct served *known, uint64_t address, size_t size, bool is_forced)
+/*
+ * Returns how many bytes can be read without waiting for a program. With `is_forced`, the read goes
+ * through /proc/PID/mem, which ignores the protection of pages.
+ */
+static size_t readable(struct served *served, uint64_t address, size_t size, bool is_forced)
 {
-	return served_readable(known, address, size, is_forced || way() == WAY_FILE);
+	const uint64_t bytes = page_bytes(), page = address / bytes;
+	const size_t more = (address % bytes + size - 1) / bytes;
+
+	is_forced |= way() == WAY_FILE;
+	for (size_t i = 0; size && i <= more; i++) {
+		uint64_t entry = entry_of(served, page + i, more - i);
+		bool is_there =
+			entry & IS_PRESENT || (entry & IS_SWAPPED && !(entry & IS_PROTECTED));
+
+		if (!is_there && may_wait(served, (page + i) * bytes, false, is_forced))
+			return i ? (page + i) * bytes - address : 0;
+	}
+	return size;
 }
 
 /* Reads through another thread if the first has ended, and so has lost the memory. */

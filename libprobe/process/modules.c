@@ -486,25 +486,21 @@ static bool bias_of(const struct object *object, const struct mapping *mapping, 
 	return best >= 0;
 }
 
-static bool fits_bias(const struct object *object, const struct mapping *mapping, uint64_t bias)
-{
-	size_t count;
-	const struct object_segment *segments = object_segments(object, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t other;
-
-		if (bias_by_segment(mapping, &segments[i], &other) && other == bias)
-			return true;
-	}
-	return false;
-}
-
 bool module_has_mapping(const struct module *module, const struct mapping *mapping)
 {
-	return module->inode == mapping->inode && module->dev_major == mapping->dev_major &&
-	       module->dev_minor == mapping->dev_minor &&
-	       (!module->object || fits_bias(module->object, mapping, module->bias));
+	const struct object_segment *segments = NULL;
+	size_t count = 0;
+	uint64_t bias;
+
+	if (module->inode != mapping->inode || module->dev_major != mapping->dev_major ||
+		module->dev_minor != mapping->dev_minor)
+		return false;
+	if (module->object)
+		segments = object_segments(module->object, &count);
+	for (size_t i = 0; i < count; i++)
+		if (bias_by_segment(mapping, &segments[i], &bias) && bias == module->bias)
+			return true;
+	return !module->object;
 }
 
 /* Returns true if a mapping belongs to a module that is already known, or was rejected. */
@@ -568,8 +564,6 @@ static void module_deinit(struct module *module)
 	}
 	if (module->fd >= 0 && !module->file)
 		close(module->fd);
-	if (module->successor >= 0)
-		close(module->successor);
 	file_release(module->file);
 	free(module->reason);
 	free(module->path);
@@ -619,7 +613,8 @@ static struct probe_error *open_successor(
 		module->fd = fd;
 		return NULL;
 	}
-	module->successor = fd;
+	if (fd >= 0)
+		close(fd);
 	module->reason = mapped_failure(mapping, fd >= 0, err);
 	return module->reason ? NULL : probe_error_no_memory();
 }
@@ -669,18 +664,6 @@ static struct probe_error *open_object(
 	return NULL;
 }
 
-/* Opens the file and finds the bias. A module without an object or reason is rejected. */
-static struct probe_error *module_open(
-	struct lookup *lookup, const struct mapping *mapping, struct module *module)
-{
-	struct probe_error *error = open_object(lookup, mapping, module);
-
-	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
-	if (!error && module->object && !bias_of(module->object, mapping, &module->bias))
-		module_reject(module);
-	return error;
-}
-
 static struct module module_of(const struct mapping *mapping)
 {
 	return (struct module){
@@ -690,7 +673,6 @@ static struct module module_of(const struct mapping *mapping)
 		.inode = mapping->inode,
 		.deleted = mapping->deleted,
 		.fd = -1,
-		.successor = -1,
 	};
 }
 
@@ -706,7 +688,11 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 	*module = module_of(mapping);
 	if (!module->path)
 		return probe_error_no_memory();
-	error = module_open(lookup, mapping, module);
+	/* A module without an object or reason is rejected. */
+	error = open_object(lookup, mapping, module);
+	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
+	if (!error && module->object && !bias_of(module->object, mapping, &module->bias))
+		module_reject(module);
 	if (!error && (module->object || module->reason))
 		set_range(lookup, module);
 	return error;
@@ -869,15 +855,11 @@ struct probe_error *modules_read_mapped(
 
 struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
 {
-	struct maps maps;
+	AUTO_MAPS struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 
 	*ret = (struct modules){0};
-	if (error)
-		return error;
-	error = modules_read_mapped(procfs_living(pid), &maps, files, ret);
-	maps_deinit(&maps);
-	return error;
+	return error ? error : modules_read_mapped(procfs_living(pid), &maps, files, ret);
 }
 
 struct probe_error *module_read_notes(struct module *module)

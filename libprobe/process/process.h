@@ -96,6 +96,7 @@ PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 
 void maps_deinit(struct maps *maps);
+#define AUTO_MAPS __attribute__((cleanup(maps_deinit)))
 
 /* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
@@ -471,13 +472,12 @@ struct module {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	bool deleted;
-	uint64_t start, end;   /* lowest and highest mapped address of the file (at this bias) */
-	uint64_t bias;	       /* run-time minus link-time address; modulo 2^64 */
-	int fd;		       /* descriptor of the mapped file; -1 if it cannot be opened */
-	struct object *object; /* the ELF file; NULL if it cannot be read: see reason */
-	char *reason;	       /* why object is NULL, else NULL; owned */
-	int successor;	/* if `fd` is -1: descriptor of the file that is now at the path, or -1 */
-	size_t unnamed; /* number of enabled probes without a name: see recall_probes() */
+	uint64_t start, end;	/* lowest and highest mapped address of the file (at this bias) */
+	uint64_t bias;		/* run-time minus link-time address; modulo 2^64 */
+	int fd;			/* descriptor of the mapped file; -1 if it cannot be opened */
+	struct object *object;	/* the ELF file; NULL if it cannot be read: see reason */
+	char *reason;		/* why object is NULL, else NULL; owned */
+	size_t unnamed;		/* number of enabled probes without a name: see recall_probes() */
 	struct file *file;	/* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -198,19 +199,6 @@ static void trace_lineage(pid_t pid, const struct confinement *wanted, struct li
 	ret->whole = pid == 0;
 }
 
-/* Returns true if two processes have a common ancestor. A process counts as its own ancestor. */
-static bool has_common_ancestor(const struct lineage *ours, const struct lineage *theirs)
-{
-	for (size_t i = 0; i < theirs->count; i++)
-		for (size_t k = 0; k < ours->count; k++) {
-			if (theirs->pids[i] != ours->pids[k])
-				continue;
-			return k > 0 || i == 0 ||
-			       procfs_start_time(theirs->pids[i - 1]) >= loaded_at;
-		}
-	return false;
-}
-
 /* ---- Containers ----------------------------------------------------------------------------- */
 
 /*
@@ -243,8 +231,14 @@ bool seccomp_is_same(pid_t pid, long filters)
 		return false;
 	trace_lineage(getpid(), &own, &ours);
 	trace_lineage(pid, &own, &theirs);
-	return has_common_ancestor(&ours, &theirs) ||
-	       (ours.whole && theirs.whole && same_container(pid));
+	/* A common ancestor decides. A process counts as its own ancestor. */
+	for (size_t i = 0; i < theirs.count; i++)
+		for (size_t k = 0; k < ours.count; k++)
+			if (theirs.pids[i] == ours.pids[k])
+				return k > 0 || i == 0 ||
+				       procfs_start_time(theirs.pids[i - 1]) >= loaded_at ||
+				       (ours.whole && theirs.whole && same_container(pid));
+	return (ours.whole && theirs.whole && same_container(pid));
 }
 
 /* ---- In the child ----------------------------------------------------------------------- */
@@ -600,7 +594,7 @@ static struct probe_error *add_thread(struct seccomp *seccomp, pid_t tid)
 
 struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 {
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	struct probe_error *error = NULL;
 	pid_t tid;
 
@@ -609,8 +603,6 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 		error = probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(pid, threads)))
 		error = add_thread(ret, tid);
-	if (threads)
-		closedir(threads);
 	if (error)
 		seccomp_deinit(ret);
 	return error;

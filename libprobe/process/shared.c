@@ -33,6 +33,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
@@ -185,7 +186,7 @@ static void read_all(struct memfds *memfds, pid_t pid)
 	/* The link of a memfd is "/memfd:NAME (deleted)", unlike that of any path. */
 	static const char prefix[] = "/memfd:";
 	const size_t length = sizeof(prefix) - 1;
-	DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
+	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	const struct dirent *entry;
 
 	memfds->is_read = true;
@@ -203,8 +204,6 @@ static void read_all(struct memfds *memfds, pid_t pid)
 		strcpy(found.number, name);
 		memfds->items[memfds->count++] = found;
 	}
-	if (dir)
-		closedir(dir);
 }
 
 bool mapped_is_inode(const struct stat *st, const void *mapping)
@@ -221,16 +220,13 @@ static bool is_of(const struct stat *st, const struct mapping *mapping)
 /* Opens a memfd by its number, if it is still the mapped file: opening a device has effects. */
 static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
 {
-	int named = open(procfs_path("/proc/%d/fd/%s", pid, number).text, O_PATH | O_CLOEXEC);
-	int fd = -1;
+	AUTO_FD int named =
+		open(procfs_path("/proc/%d/fd/%s", pid, number).text, O_PATH | O_CLOEXEC);
 	struct stat st;
 
-	if (named < 0)
+	if (named < 0 || fstat(named, &st) != 0 || !is_of(&st, mapping))
 		return -1;
-	if (fstat(named, &st) == 0 && is_of(&st, mapping))
-		fd = procfs_open_regular(named, O_RDONLY);
-	close(named);
-	return fd;
+	return procfs_open_regular(named, O_RDONLY);
 }
 
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret)

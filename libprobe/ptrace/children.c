@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -19,7 +20,7 @@ enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
 /* Appends the pids of a thread's children. Returns NULL if memory is short. */
 static pid_t *append_children(pid_t pid, pid_t tid, pid_t *pids, size_t *count)
 {
-	FILE *file = fopen(procfs_path("/proc/%d/task/%d/children", pid, tid).text, "re");
+	AUTO_FILE FILE *file = fopen(procfs_path("/proc/%d/task/%d/children", pid, tid).text, "re");
 	int child;
 
 	while (file && fscanf(file, "%d", &child) == 1) {
@@ -28,8 +29,6 @@ static pid_t *append_children(pid_t pid, pid_t tid, pid_t *pids, size_t *count)
 		pids[(*count)++] = child;
 		pids[*count] = 0;
 	}
-	if (file)
-		fclose(file);
 	return pids;
 }
 
@@ -42,26 +41,13 @@ pid_t *children_of_thread(pid_t pid, pid_t tid)
 
 pid_t *children_of(pid_t pid)
 {
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid, *pids = NULL;
 	size_t count = 0;
 
 	while ((tid = procfs_next_id(threads)))
 		pids = append_children(pid, tid, pids, &count);
-	if (threads)
-		closedir(threads);
 	return pids;
-}
-
-static bool are_same(const pid_t *list, const pid_t *other)
-{
-	size_t i = 0;
-
-	if (!list || !other)
-		return list == other;
-	while (list[i] && list[i] == other[i])
-		i++;
-	return list[i] == other[i];
 }
 
 /*
@@ -76,9 +62,12 @@ static pid_t *all_children_of(pid_t pid)
 
 	for (int i = 0; i < LIST_TRIES && differs; i++) {
 		pid_t *before = list;
+		size_t k = 0;
 
 		list = children_of(pid);
-		differs = !are_same(before, list);
+		while (before && list && before[k] && before[k] == list[k])
+			k++;
+		differs = before && list ? before[k] != list[k] : before != list;
 		free(before);
 	}
 	return list;

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
@@ -578,21 +579,19 @@ static bool await_stops(struct control *control, size_t from)
 /* Returns a thread that cannot stop for longer than other threads may be kept stopped, or 0. */
 static pid_t blocked_thread(pid_t pid)
 {
-	DIR *threads = procfs_threads(pid);
-	pid_t tid = 0;
+	AUTO_DIR DIR *threads = procfs_threads(pid);
+	pid_t tid;
 
-	while (threads && (tid = procfs_next_thread(pid, threads))) {
+	while ((tid = procfs_next_thread(pid, threads))) {
 		uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
 		bool blocked;
 
 		while ((blocked = wait_is_blocked(tid)) && clock_monotonic_ns() < end)
 			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 		if (blocked)
-			break;
+			return tid;
 	}
-	if (threads)
-		closedir(threads);
-	return tid;
+	return 0;
 }
 
 static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
@@ -673,8 +672,9 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
 	size_t added, stopped = 0;
-	int passes, loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-	int folder = procfs_open_threads(control->pid);
+	AUTO_FD int loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	AUTO_FD int folder = procfs_open_threads(control->pid);
+	int passes;
 	long last_pid = procfs_last_pid(loadavg);
 
 	*again_ret = false;
@@ -700,10 +700,6 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 		if (!error)
 			error = add_new_guests(control, loadavg, &last_pid, &added);
 	}
-	if (folder >= 0)
-		close(folder);
-	if (loadavg >= 0)
-		close(loadavg);
 	if (!error && !*again_ret && !added && !control->count)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);

@@ -540,25 +540,21 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/* Returns true if a thread has returned through all frames, out of the rooms. */
-static bool is_away(const struct control_thread *thread, const struct prepared *p)
-{
-	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
-
-	for (size_t i = 0; i < PREPARED_ROOMS; i++)
-		if (sp - p->written[i].room.start < p->written[i].size)
-			return false;
-	return true;
-}
-
 /* Lets a thread run until it is out of the rooms: it may have had no processor, or a signal. */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
 
-	while (control->count && !is_away(thread, p)) {
-		enum wait_result result = to_syscall_stop(control, thread);
+	for (size_t i = 0; control->count && i < PREPARED_ROOMS;) {
+		const struct written *w = &p->written[i];
+		enum wait_result result;
 
+		if (arch_get(&thread->regs, ARCH_SP) - w->room.start >= w->size) {
+			i++;
+			continue;
+		}
+		i = 0;
+		result = to_syscall_stop(control, thread);
 		if (result == WAIT_TIMEOUT)
 			return too_late(control, thread);
 		if (result == WAIT_GONE || !registers_read(thread->tid, &thread->regs))

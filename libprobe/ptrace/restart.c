@@ -343,24 +343,20 @@ bool dispatch_is_on(pid_t tid)
 	return read_dispatch(tid, &dispatch);
 }
 
-/*
- * Returns true if a call of this stopped thread would go to the handler. The program switches this
- * by a byte of its memory, the selector.
- */
-static bool dispatch_takes_calls(pid_t pid, pid_t tid)
+bool control_can_run(const struct control *control, const struct control_thread *thread)
 {
 	struct dispatch dispatch;
 	uint8_t selector;
 
-	/* Without a selector, all calls from outside a range of addresses go to the handler. */
-	return read_dispatch(tid, &dispatch) &&
-	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
-		       selector != FILTER_ALLOW);
-}
-
-bool control_can_run(const struct control *control, const struct control_thread *thread)
-{
-	return thread->pid == control->pid && arch_process()->is_native(&thread->regs) &&
-	       seccomp_may_run(control->seccomp, thread->tid) &&
-	       !dispatch_takes_calls(control->pid, thread->tid);
+	if (thread->pid != control->pid || !arch_process()->is_native(&thread->regs) ||
+		!seccomp_may_run(control->seccomp, thread->tid))
+		return false;
+	/*
+	 * The program switches the handler of calls by a byte of its memory, the selector. Without
+	 * a selector, all calls from outside a range of addresses go to the handler.
+	 */
+	return !read_dispatch(thread->tid, &dispatch) ||
+	       (dispatch.selector &&
+		       memory_read(control->pid, dispatch.selector, &selector, 1) == 1 &&
+		       selector == FILTER_ALLOW);
 }

@@ -104,30 +104,28 @@ static enum arch_sequence try_once(struct trial *trial)
 	return trial->ended;
 }
 
-static bool try_all(void)
-{
-	enum arch_sequence ended = ARCH_SEQUENCE_OVER;
-	struct trial *trial = mmap(
-		NULL, sizeof(*trial), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (trial == MAP_FAILED)
-		return false;
-	for (int i = 0; i < TRIES && ended == ARCH_SEQUENCE_OVER; i++)
-		ended = try_once(trial);
-	munmap(trial, sizeof(*trial));
-	return ended == ARCH_SEQUENCE_ABORTED;
-}
-
 bool rseq_is_sound(void)
 {
 	static atomic_int known; /* 0 if not yet tested, 1 if sound, 2 if not sound */
 	int found = known;
 
 	if (!found) {
-		bool suspected = arch_process()->sequence &&
-				 procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR);
+		enum arch_sequence ended = ARCH_SEQUENCE_OVER;
+		struct trial *trial = MAP_FAILED;
 
-		found = !suspected || try_all() ? 1 : 2;
+		found = 1;
+		if (arch_process()->sequence && procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR)) {
+			trial = mmap(NULL, sizeof(*trial), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			found = 2;
+		}
+		for (int i = 0; trial != MAP_FAILED && i < TRIES && ended == ARCH_SEQUENCE_OVER;
+			i++)
+			ended = try_once(trial);
+		if (trial != MAP_FAILED)
+			munmap(trial, sizeof(*trial));
+		if (ended == ARCH_SEQUENCE_ABORTED)
+			found = 1;
 		known = found;
 	}
 	return found == 1;

@@ -470,29 +470,12 @@ static struct probe_error *take_line(struct probes_text *p)
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
-static struct probe_error *take_lines(struct probes_text *p, size_t length)
-{
-	char *end = p->file->text + length, *line = p->file->text;
-	struct probe_error *error = NULL;
-
-	while (line < end && !error) {
-		char *newline = memchr(line, '\n', (size_t)(end - line));
-		size_t bytes = newline ? (size_t)(newline - line) : (size_t)(end - line);
-
-		line[bytes] = '\0';
-		p->line++;
-		p->at = line;
-		error = memchr(line, '\0', bytes) ? mistake(p, "the line has a NUL") : take_line(p);
-		line += bytes + 1;
-	}
-	return error;
-}
-
 struct probe_error *catalogue_parse(
 	const char *path, const char *text, size_t length, struct catalogue_file *ret)
 {
 	struct probes_text p = {.path = path, .file = ret};
-	struct probe_error *error;
+	struct probe_error *error = NULL;
+	char *line, *end;
 
 	*ret = (struct catalogue_file){0};
 	if (length > CATALOGUE_FILE_MAX)
@@ -502,7 +485,18 @@ struct probe_error *catalogue_parse(
 	if (!ret->text)
 		return probe_error_no_memory();
 	memcpy(ret->text, text, length);
-	error = take_lines(&p, length);
+	line = ret->text;
+	for (end = line + length; line < end && !error; line = p.at + 1) {
+		char *newline = memchr(line, '\n', (size_t)(end - line));
+		size_t bytes = (size_t)((newline ? newline : end) - line);
+
+		line[bytes] = '\0';
+		p.line++;
+		p.at = line;
+		error = memchr(line, '\0', bytes) ? mistake(&p, "the line has a NUL")
+						  : take_line(&p);
+		p.at = line + bytes;
+	}
 	if (error)
 		catalogue_file_deinit(ret);
 	return error;
@@ -720,34 +714,20 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {
 	/* O_NONBLOCK: do not wait at a FIFO. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got = 0;
 
 	*length_ret = 0;
-	if (fd < 0 || fstat(fd, &st)) {
-		int err = errno;
-
-		if (fd >= 0)
-			close(fd);
-		return probe_error_system(err, "%s", path);
-	}
-	if (!S_ISREG(st.st_mode)) {
-		close(fd);
+	if (fd < 0 || fstat(fd, &st))
+		return probe_error_system(errno, "%s", path);
+	if (!S_ISREG(st.st_mode))
 		return probe_error_new(PROBE_ERROR_FORMAT, "%s: this is no regular file", path);
-	}
 	do {
 		*length_ret += (size_t)got;
 		got = read(fd, text + *length_ret, CATALOGUE_FILE_MAX + 1 - *length_ret);
 	} while (got > 0);
-	if (got < 0) {
-		int err = errno;
-
-		close(fd);
-		return probe_error_system(err, "%s", path);
-	}
-	close(fd);
-	return NULL;
+	return got < 0 ? probe_error_system(errno, "%s", path) : NULL;
 }
 
 struct probe_error *probe_catalogue_add(struct probe_catalogue *catalogue, const char *path)

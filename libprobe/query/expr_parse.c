@@ -178,8 +178,7 @@ static bool parser_take(struct parser *p, char c)
 	return true;
 }
 
-/* Returns the length of the word at `at`, or 0. */
-static size_t parser_word_length(const char *at)
+size_t expr_word_length(const char *at)
 {
 	size_t length = 0;
 
@@ -190,7 +189,7 @@ static size_t parser_word_length(const char *at)
 
 static bool parser_is_word(const char *at, const char *word)
 {
-	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
+	return expr_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
 /* Skips blanks and then the word, if that whole word comes next. */
@@ -416,7 +415,7 @@ static struct probe_error *no_name(struct parser *p)
 
 	if (parser_is_word(p->at, "not"))
 		return parser_mistake(p, p->at, "there is no 'not': it is !");
-	snprintf(typed, sizeof(typed), "%.*s", (int)parser_word_length(p->at), p->at);
+	snprintf(typed, sizeof(typed), "%.*s", (int)expr_word_length(p->at), p->at);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		nearest_consider(&nearest, typed, names[i]);
 	return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
@@ -760,26 +759,10 @@ static struct probe_error *expr_parse_level(struct parser *p, unsigned int level
 
 /* ---- The whole expression -------------------------------------------------------------- */
 
-static struct probe_error *parse(struct expr *expr)
-{
-	struct parser p = {.expr = expr, .at = expr->text};
-	struct probe_error *error = expr_parse_level(&p, 1);
-
-	if (error)
-		return error;
-	parser_skip_blanks(&p);
-	if (*p.at)
-		return parser_no_operator(&p, "expected an operator or the end");
-	if (!expr->of_pair || !expr->of_hit)
-		return NULL;
-	return parser_mistake(&p, expr->of_hit,
-		"beside duration, begin. and end., say of which of them the argument is: "
-		"begin.argN or end.argN");
-}
-
 struct probe_error *expr_parse(const char *what, const char *text, struct expr **ret)
 {
 	struct expr *expr = calloc(1, sizeof(*expr));
+	struct parser p = {.expr = expr};
 	struct probe_error *error;
 
 	*ret = NULL;
@@ -790,9 +773,19 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 	/* Enough room: an escape sequence is never shorter than the bytes it stands for. */
 	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
+	p.at = expr->text;
 	error = expr->what && expr->text && expr->literals && expr->numbers
-			? parse(expr)
+			? expr_parse_level(&p, 1)
 			: probe_error_no_memory();
+	if (!error) {
+		parser_skip_blanks(&p);
+		if (*p.at)
+			error = parser_no_operator(&p, "expected an operator or the end");
+		else if (expr->of_pair && expr->of_hit)
+			error = parser_mistake(&p, expr->of_hit,
+				"beside duration, begin. and end., say of which of them the "
+				"argument is: begin.argN or end.argN");
+	}
 	if (error) {
 		expr_free(expr);
 		return error;

@@ -100,15 +100,6 @@ struct piece {
 	bool of_begin; /* the name belongs to the start event of a pair */
 };
 
-static size_t word_length(const char *at)
-{
-	size_t length = 0;
-
-	while (isalnum((unsigned char)at[length]) || at[length] == '_')
-		length++;
-	return length;
-}
-
 /* Returns the bytes of a quoted C constant, whose end quote may be missing. */
 static size_t quoted_length(const char *at)
 {
@@ -142,7 +133,7 @@ static bool ends_type(const char *at)
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;
-	size_t length = word_length(at);
+	size_t length = expr_word_length(at);
 
 	if (!*at)
 		return false;

@@ -405,22 +405,6 @@ static struct probe_error *find_known(const struct selection *s,
 	return NULL;
 }
 
-static struct probe_error *pair_names(const struct selection *s,
-	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
-{
-	uint32_t before = *pairs;
-	struct probe_error *error = find_known(s, catalogue, parts, pairs);
-
-	if (error)
-		return error;
-	if (*pairs == before && s->probe_count)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"no two of the probes are a pair by their names (X__start and X__done, "
-			"X__entry and X__return ...): %s:%s has no partner",
-			s->probes[0].provider, s->probes[0].name);
-	return NULL;
-}
-
 /* ---- By patterns ------------------------------------------------------------------------ */
 
 /* The patterns of a request, and the role of the probes that match each. */
@@ -492,16 +476,22 @@ struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
+	uint32_t before = *pairs;
+	struct probe_error *error;
+
 	for (size_t i = 0; i < selection->probe_count; i++)
 		parts[i] = (struct pair_part){.role = PAIR_NONE};
-	switch (pairing) {
-	case PROBE_PAIRING_NONE:
+	if (pairing == PROBE_PAIRING_NONE)
 		return NULL;
-	case PROBE_PAIRING_NAMES:
-		return pair_names(selection, catalogue, parts, pairs);
-	default:
+	if (pairing != PROBE_PAIRING_NAMES)
 		return pair_patterns(selection, patterns, pairing, catalogue, parts, pairs);
-	}
+	error = find_known(selection, catalogue, parts, pairs);
+	if (error || *pairs != before || !selection->probe_count)
+		return error;
+	return probe_error_new(PROBE_ERROR_NOT_FOUND,
+		"no two of the probes are a pair by their names (X__start and X__done, X__entry "
+		"and X__return ...): %s:%s has no partner",
+		selection->probes[0].provider, selection->probes[0].name);
 }
 
 /* ==== Pairing ================================================================================= */

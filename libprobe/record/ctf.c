@@ -44,7 +44,7 @@ struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *se
 
 	if (source)
 		return source;
-	heads = calloc(session->rings.count + 1, sizeof(*heads));
+	heads = calloc(session->data.rings.count + 1, sizeof(*heads));
 	if (!heads || !ARRAY_ROOM(ctf->sources, ctf->source_count)) {
 		free(heads);
 		return NULL;
@@ -59,36 +59,6 @@ static void source_deinit(struct ctf_source *source)
 {
 	free(source->hits);
 	free(source->heads);
-}
-
-static void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session)
-{
-	struct ctf_source *source = find_source(ctf, session);
-
-	if (!source)
-		return;
-	source_deinit(source);
-	*source = ctf->sources[--ctf->source_count];
-}
-
-static void ctf_take_deinit(struct probe_ctf *ctf)
-{
-	for (size_t i = 0; i < ctf->source_count; i++)
-		source_deinit(&ctf->sources[i]);
-	free(ctf->sources);
-	ctf_direct_deinit(ctf);
-	free(ctf->copy);
-	free(ctf->packets);
-	ctf_kinds_deinit(&ctf->kinds);
-}
-
-/* Returns the source of a session, or NULL if its hits are added one by one. */
-static const struct ctf_source *ctf_take_source(
-	struct probe_ctf *ctf, const struct probe_session *session)
-{
-	const struct ctf_source *source = find_source(ctf, session);
-
-	return source && source->kind && !source->never ? source : NULL;
 }
 
 void ctf_note_moved(struct taking *t)
@@ -118,11 +88,11 @@ static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 		const struct probe_session *s = ctf->sources[i].session;
 		size_t clock = ctf_clock_of(&s->clock);
 
-		for (size_t k = 0; k < s->rings.count && !ctf->sources[i].never; k++) {
-			const struct ring *ring = &s->rings.rings[k];
+		for (size_t k = 0; k < s->data.rings.count && !ctf->sources[i].never; k++) {
+			const struct ring *ring = &s->data.rings.rings[k];
 
 			if (rings_head(ring) != ring->tail &&
-				ctf_first_time(&s->rings, ring) < ctf->cuts[clock])
+				ctf_first_time(&s->data.rings, ring) < ctf->cuts[clock])
 				return false;
 		}
 	}
@@ -157,21 +127,6 @@ static struct probe_error *put_losses(
 	return ctf_end_packets(part, stream, error);
 }
 
-static struct probe_error *ctf_take_discarded(
-	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
-{
-	struct ctf_stream *stream;
-	struct probe_error *error = ctf_present_stream(ctf, source, source->ring, &stream);
-
-	if (error)
-		return error;
-	if (!stream->begun)
-		return put_losses(ctf, &ctf->part, stream, count);
-	stream->discarded += count;
-	stream->owes = true;
-	return NULL;
-}
-
 /* Writes the losses that no packet reports yet. */
 static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 {
@@ -196,35 +151,11 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 
 enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };
 
-static bool ctf_classes_init(struct probe_ctf *ctf)
-{
-	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
-	return ctf->sites && buffer_init(&ctf->description.classes);
-}
-
 static void free_names(struct ctf_class *class)
 {
 	free((void *)class->provider);
 	free((void *)class->name);
 	free((void *)class->path);
-}
-
-static void ctf_classes_deinit(struct probe_ctf *ctf)
-{
-	if (ctf->description.classes.c_locale)
-		buffer_deinit(&ctf->description.classes);
-	for (size_t i = 0; i < ctf->class_count; i++)
-		free_names(&ctf->classes[i]);
-	free(ctf->classes);
-	free(ctf->sites);
-}
-
-/* Removes an ending session from the cache. */
-static void ctf_classes_forget(struct probe_ctf *ctf, const struct probe_session *session)
-{
-	for (size_t i = 0; i < CACHE_ENTRIES; i++)
-		if (ctf->sites[i].session == session)
-			ctf->sites[i] = (struct ctf_site){0};
 }
 
 static uint8_t code_of(const struct probe_value *value, uint8_t size)
@@ -251,37 +182,6 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 		break;
 	}
 	return CTF_UNREADABLE;
-}
-
-/* Returns the size of a number in bytes, as the site's note says. */
-static uint8_t size_of(const struct session_site *site, size_t arg)
-{
-	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
-
-	return size == 1 || size == 2 || size == 4 ? size : 8;
-}
-
-/*
- * The number of an argument in its probe, which is not its index if the session records only some.
- */
-static uint8_t number_of(const struct session_site *site, size_t arg)
-{
-	return site && arg < site->layout.arg_count ? site->layout.args[arg].number : (uint8_t)arg;
-}
-
-static const struct session_site *find_site(
-	const struct probe_session *session, const struct probe_hit *hit)
-{
-	for (size_t i = 0; i < session->site_count; i++)
-		if (session->sites[i].pc == hit->pc && session->sites[i].probe == hit->probe)
-			return &session->sites[i];
-	return NULL;
-}
-
-static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
-{
-	return strcmp(a->name, b->name) == 0 && strcmp(a->provider, b->provider) == 0 &&
-	       strcmp(a->path, b->path) == 0;
 }
 
 /* The strings are copied, because the record may outlive the session. */
@@ -312,19 +212,12 @@ static struct probe_error *find_class(
 		!(ctf->classes[i].arg_count == class->arg_count &&
 			memcmp(ctf->classes[i].codes, class->codes, class->arg_count) == 0 &&
 			memcmp(ctf->classes[i].numbers, class->numbers, class->arg_count) == 0 &&
-			same_probe(&ctf->classes[i], class)))
+			strcmp(ctf->classes[i].name, class->name) == 0 &&
+			strcmp(ctf->classes[i].provider, class->provider) == 0 &&
+			strcmp(ctf->classes[i].path, class->path) == 0))
 		i++;
 	*ret = (uint32_t)i;
 	return i < ctf->class_count ? NULL : add_class(ctf, class);
-}
-
-/* Returns true if the arguments are encoded (enum ctf_code) as in the site's last hit. */
-static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
-{
-	for (size_t i = 0; i < hit->arg_count; i++)
-		if (class->codes[i] != code_of(&hit->args[i], class->codes[i] >> CTF_SIZE_SHIFT))
-			return false;
-	return true;
 }
 
 /* Finds or adds a hit's class; *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
@@ -333,13 +226,19 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 {
 	struct ctf_site *seen = &ctf->sites[(hit->pc ^ hit->pc >> 10) % CACHE_ENTRIES];
 	const struct probe_session_probe *probe = &session->probes[hit->probe];
-	const struct session_site *site;
+	const struct record_layout *layout = NULL;
+	bool is_same = seen->pc == hit->pc && seen->session == session &&
+		       seen->probe == hit->probe && seen->class.arg_count == hit->arg_count;
 
 	*ret = seen;
-	if (seen->pc == hit->pc && seen->session == session && seen->probe == hit->probe &&
-		seen->class.arg_count == hit->arg_count && same_codes(&seen->class, hit))
+	for (size_t i = 0; is_same && i < hit->arg_count; i++)
+		is_same = seen->class.codes[i] ==
+			  code_of(&hit->args[i], seen->class.codes[i] >> CTF_SIZE_SHIFT);
+	if (is_same)
 		return NULL;
-	site = find_site(session, hit);
+	for (size_t i = 0; i < session->site_count && !layout; i++)
+		if (session->sites[i].pc == hit->pc && session->sites[i].probe == hit->probe)
+			layout = &session->sites[i].layout;
 	*seen = (struct ctf_site){.pc = hit->pc,
 		.session = session,
 		.probe = hit->probe,
@@ -348,8 +247,14 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 			.path = probe->path,
 			.arg_count = (uint8_t)hit->arg_count}};
 	for (size_t i = 0; i < hit->arg_count; i++) {
-		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
-		seen->class.numbers[i] = number_of(site, i);
+		const struct record_layout_arg *arg =
+			layout && i < layout->arg_count ? &layout->args[i] : NULL;
+		uint8_t size = arg ? arg->size : 8;
+
+		size = size == 1 || size == 2 || size == 4 ? size : 8;
+		seen->class.codes[i] = code_of(&hit->args[i], size);
+		/* Not the index if the session records only some arguments. */
+		seen->class.numbers[i] = arg ? arg->number : (uint8_t)i;
 	}
 	return find_class(ctf, &seen->class, &seen->id);
 }
@@ -423,18 +328,6 @@ static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 	return rest;
 }
 
-/*
- * Called when a record cannot be written any more: counts dropped hits as losses, and puts
- * unreported losses into existing packets.
- */
-static void ctf_tell_losses(struct probe_ctf *ctf)
-{
-	uint64_t rest = tell_part(ctf, &ctf->part);
-
-	rest += tell_part(ctf, &ctf->before);
-	ctf_discard_late(ctf, rest);
-}
-
 /* ==== The record ============================================================================== */
 
 enum {
@@ -480,11 +373,6 @@ static struct probe_error *root_open(const char *path, int *ret)
 	return *ret < 0 ? probe_error_system(errno, "cannot open the folder") : NULL;
 }
 
-static bool rotates(const struct probe_ctf *ctf)
-{
-	return ctf->options.rotate_bytes || ctf->options.rotate_ns;
-}
-
 static struct probe_error *begin_part(
 	struct probe_ctf *ctf, const struct ctf_instant from[CTF_CLOCKS])
 {
@@ -492,16 +380,21 @@ static struct probe_error *begin_part(
 
 	ctf->flushes = 0;
 	ctf->end_ns = 0;
-	if (rotates(ctf))
+	if (ctf->options.rotate_bytes || ctf->options.rotate_ns)
 		ctf_part_name(name, ++ctf->part_count);
 	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description, from);
 }
 
 struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error)
 {
+	uint64_t rest;
+
 	if (error && !ctf->failed) {
 		error = probe_error_first(error, ctf_direct_give_up(ctf));
-		ctf_tell_losses(ctf);
+		/* Count dropped hits as losses, and put all losses into existing packets. */
+		rest = tell_part(ctf, &ctf->part);
+		rest += tell_part(ctf, &ctf->before);
+		ctf_discard_late(ctf, rest);
 	}
 	ctf->failed |= error != NULL;
 	return probe_error_prefix(error, "%s", ctf->path);
@@ -555,24 +448,6 @@ bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 	return is_full && ctf_take_is_settled(ctf);
 }
 
-/*
- * Computes, for each clock, where the next part starts: above all written stamps, at the time at
- * which the previous part ends.
- */
-static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
-{
-	for (size_t i = 0; i < CTF_CLOCKS; i++) {
-		if (!ctf->description.has_clock[i])
-			continue;
-		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
-		if (ctf->cuts[i] <= ctf->newest[i])
-			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Readers round times down in different ways, so add the largest difference. */
-		from[i] = (struct ctf_instant){
-			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
-	}
-}
-
 struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
 	struct probe_error *error = ctf_direct_settle(ctf, true);
@@ -588,38 +463,27 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
-	if (!error)
-		cut_clocks(ctf, time_ns, from);
+	/*
+	 * For each clock, the next part starts above all written stamps, at the time at which the
+	 * previous part ends.
+	 */
+	for (size_t i = 0; i < CTF_CLOCKS && !error; i++) {
+		if (!ctf->description.has_clock[i])
+			continue;
+		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
+		if (ctf->cuts[i] <= ctf->newest[i])
+			ctf->cuts[i] = ctf->newest[i] + 1;
+		/* Readers round times down in different ways, so add the largest difference. */
+		from[i] = (struct ctf_instant){
+			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
+	}
 	ctf->before = ctf->part;
 	ctf->part = (struct ctf_part){.folder = -1};
 	ctf->begin_ns = time_ns;
 	return error ? error : begin_part(ctf, from);
 }
 
-/* Returns the part that a hit belongs to, which may be a new one. */
-static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
-{
-	struct probe_error *error = NULL;
-
-	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
-	if (*ret == &ctf->before)
-		return NULL;
-	if (ctf_is_part_full(ctf, time_ns))
-		error = ctf_rotate(ctf, time_ns);
-	ctf_part_begins(ctf, time_ns);
-	return error;
-}
-
 /* ---- The record -------------------------------------------------------------------- */
-
-/* Returns the zero of the record's clock in ns since 1970; it is before all hits. */
-static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
-{
-	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
-	uint64_t first_ns = oldest_ns && oldest_ns < now ? oldest_ns : now;
-
-	return first_ns > margin_ns ? first_ns - margin_ns : 0;
-}
 
 struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret)
@@ -627,6 +491,7 @@ struct probe_error *probe_ctf_create(
 	static const struct ctf_instant none[CTF_CLOCKS];
 	struct probe_ctf *ctf = calloc(1, sizeof(*ctf));
 	struct probe_error *error;
+	uint64_t first_ns;
 
 	if (!ctf)
 		return probe_error_no_memory();
@@ -635,9 +500,16 @@ struct probe_error *probe_ctf_create(
 		ctf->options = *options;
 	ctf->begin_ns = ctf->last_ns = clock_now_ns();
 	ctf->description.stacks = ctf->options.stacks;
-	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
+	/* The zero of the record's clock is before all hits. */
+	first_ns = ctf->options.oldest_ns && ctf->options.oldest_ns < ctf->last_ns
+			   ? ctf->options.oldest_ns
+			   : ctf->last_ns;
+	ctf->description.base_s = first_ns / NSEC_PER_SEC;
+	ctf->description.base_s -=
+		ctf->description.base_s > CLOCK_MARGIN_S ? CLOCK_MARGIN_S : ctf->description.base_s;
 	ctf->path = strdup(directory);
-	if (!ctf->path || !ctf_classes_init(ctf)) {
+	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
+	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {
 		probe_ctf_free(ctf);
 		return probe_error_no_memory();
 	}
@@ -658,10 +530,21 @@ void probe_ctf_free(struct probe_ctf *ctf)
 		return;
 	ctf_part_close(&ctf->part);
 	ctf_part_close(&ctf->before);
-	ctf_take_deinit(ctf);
+	for (size_t i = 0; i < ctf->source_count; i++)
+		source_deinit(&ctf->sources[i]);
+	free(ctf->sources);
+	ctf_direct_deinit(ctf);
+	free(ctf->copy);
+	free(ctf->packets);
+	ctf_kinds_deinit(&ctf->kinds);
 	if (ctf->root >= 0)
 		close(ctf->root);
-	ctf_classes_deinit(ctf);
+	if (ctf->description.classes.c_locale)
+		buffer_deinit(&ctf->description.classes);
+	for (size_t i = 0; i < ctf->class_count; i++)
+		free_names(&ctf->classes[i]);
+	free(ctf->classes);
+	free(ctf->sites);
 	free(ctf->path);
 	free(ctf);
 }
@@ -733,20 +616,28 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* Returns an event's maximum size, including the bytes that put_number() writes beyond it. */
-static size_t event_room(const struct probe_hit *hit, size_t comm_length)
+/* Adds an event to a stream, and writes the stream when it is full. */
+static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
+	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
+	const char *comm)
 {
+	bool stacks = ctf->description.stacks;
+	size_t comm_length = strlen(comm);
+	/* The maximum, including the bytes that put_number() writes beyond a number. */
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
+	struct probe_error *error = NULL;
+	uint8_t *at;
 
 	for (size_t i = 0; i < hit->arg_count; i++)
 		room += ARG_ROOM +
 			(hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
-	return room;
-}
-
-static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
-	const struct ctf_site *site, const char *comm, size_t comm_length, bool stacks)
-{
+	stream_time(ctf, stream, hit->time_ns);
+	if (stacks && hit->stack)
+		error = ctf_name_frames(part, stream, hit, comm);
+	if (!error)
+		error = ctf_part_room(part, stream, room, &at);
+	if (error)
+		return error;
 	at = ctf_put(at, &site->id, sizeof(site->id));
 	at = ctf_put(at, &stream->last, sizeof(stream->last));
 	at = ctf_put(at, &hit->pid, sizeof(int32_t));
@@ -756,27 +647,6 @@ static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const st
 		at = ctf_put_stack(at, hit->stack);
 	for (size_t i = 0; i < hit->arg_count; i++)
 		at = put_arg(at, &hit->args[i], site->class.codes[i]);
-	return at;
-}
-
-/* Adds an event to a stream, and writes the stream when it is full. */
-static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
-	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
-	const char *comm)
-{
-	bool stacks = ctf->description.stacks;
-	size_t comm_length = strlen(comm);
-	struct probe_error *error = NULL;
-	uint8_t *at;
-
-	stream_time(ctf, stream, hit->time_ns);
-	if (stacks && hit->stack)
-		error = ctf_name_frames(part, stream, hit, comm);
-	if (!error)
-		error = ctf_part_room(part, stream, event_room(hit, comm_length), &at);
-	if (error)
-		return error;
-	at = put_event(at, stream, hit, site, comm, comm_length, stacks);
 	stream->length = (size_t)(at - stream->buffer);
 	ctf_stream_note_hit(stream);
 	return NULL;
@@ -787,14 +657,19 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 {
 	const struct ctf_site *site;
 	struct ctf_stream *stream;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 	struct ctf_part *part;
 
 	if (ctf->failed)
 		return NULL;
 	if (hit->arg_count > ARCH_ARGS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
-	error = part_of(ctf, hit->time_ns, &part);
+	part = hit->time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
+	if (part == &ctf->part) { /* it may be full: then this is a new part */
+		if (ctf_is_part_full(ctf, hit->time_ns))
+			error = ctf_rotate(ctf, hit->time_ns);
+		ctf_part_begins(ctf, hit->time_ns);
+	}
 	if (!error)
 		error = ctf_part_stream(part, session, hit->cpu, &stream);
 	if (!error)
@@ -814,7 +689,7 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count)
 {
-	const struct ctf_source *source = ctf_take_source(ctf, session);
+	const struct ctf_source *source = find_source(ctf, session);
 	struct ctf_part *part = &ctf->part;
 	struct ctf_stream *stream;
 	struct probe_error *error;
@@ -823,8 +698,16 @@ struct probe_error *probe_ctf_discarded(
 		ctf_discard_late(ctf, count);
 	if (ctf->failed || !count)
 		return NULL;
-	if (source)
-		return ctf_checked(ctf, ctf_take_discarded(ctf, source, count));
+	if (source && source->kind && !source->never) { /* its hits are not added one by one */
+		error = ctf_present_stream(ctf, source, source->ring, &stream);
+		if (!error && !stream->begun)
+			return ctf_checked(ctf, put_losses(ctf, part, stream, count));
+		if (error)
+			return ctf_checked(ctf, error);
+		stream->discarded += count;
+		stream->owes = true;
+		return NULL;
+	}
 	/* The CPU of the losses is unknown: use the CPU of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
@@ -844,15 +727,21 @@ struct probe_error *probe_ctf_discarded(
 
 struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_session *session)
 {
+	struct ctf_source *source = find_source(ctf, session);
 	struct probe_error *error;
 
-	ctf_classes_forget(ctf, session);
+	for (size_t i = 0; i < CACHE_ENTRIES; i++)
+		if (ctf->sites[i].session == session)
+			ctf->sites[i] = (struct ctf_site){0};
 	if (ctf->failed)
 		return NULL;
 	error = ctf_direct_settle(ctf, true);
 	/* Do this last, because it skips streams with unsettled packets. */
 	error = probe_error_first(error, ctf_take_flush(ctf));
-	ctf_take_forget(ctf, session);
+	if (source) {
+		source_deinit(source);
+		*source = ctf->sources[--ctf->source_count];
+	}
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));
 	error = probe_error_first(error, ctf_part_forget(&ctf->part, session));
 	return error ? ctf_checked(ctf, error) : NULL;

@@ -14,183 +14,6 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Descriptions of kinds in TSDL =========================================================== */
-
-/*
- * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). Numbers and
- * lengths come first; then, at sites with a mask, a bit for each capture that could be read; then
- * the bytes of strings and aggregates.
- */
-
-enum { NAME_BYTES = 24, BITS = 8 };
-
-static void event_begin(
-	struct buffer *out, const char *provider, const char *name, uint32_t kind, uint32_t id)
-{
-	buffer_string(out, "event {\n\tname = \"");
-	buffer_c_escaped(out, provider, strlen(provider), '"');
-	buffer_char(out, ':');
-	buffer_c_escaped(out, name, strlen(name), '"');
-	buffer_string(out, "\";\n\tid = ");
-	buffer_unsigned(out, id);
-	buffer_string(out, ";\n\tstream_id = ");
-	buffer_unsigned(out, kind);
-	buffer_string(out, ";\n");
-}
-
-/* Appends the description of a kind to the metadata. */
-static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock)
-{
-	static const char *const times[] = {
-		[CTF_CLOCK_COUNTER] = "counter_t ", [CTF_CLOCK_MONOTONIC] = "monotonic_t "};
-
-	buffer_string(out, "stream {\n\tid = ");
-	buffer_unsigned(out, kind);
-	buffer_string(out, ";\n\tpacket.context := struct {\n\t\t");
-	buffer_string(out, times[clock]);
-	buffer_string(out, "timestamp_begin;\n\t\t");
-	buffer_string(out, times[clock]);
-	buffer_string(out, "timestamp_end;\n"
-			   "\t\tuint64_t content_size;\n"
-			   "\t\tuint64_t packet_size;\n"
-			   "\t\tuint64_t packet_seq_num;\n"
-			   "\t\tuint64_t events_discarded;\n"
-			   "\t\tuint32_t cpu_id;\n"
-			   "\t\tint32_t pid;\n"
-			   "\t};\n"
-			   "\tevent.header := struct {\n\t\t");
-	buffer_string(out, times[clock]);
-	buffer_string(out, "timestamp;\n"
-			   "\t\tuint32_t id;\n"
-			   "\t};\n"
-			   "\tevent.context := struct {\n"
-			   "\t\tinteger { size = 31; align = 8; signed = false; } tid;\n"
-			   "\t\tbit_t child;\n"
-			   "\t};\n"
-			   "};\n\n");
-	event_begin(out, "probectl", "thread", kind, CTF_THREAD_ID);
-	buffer_string(out, "\tfields := struct {\n"
-			   "\t\tint32_t pid;\n"
-			   "\t\tint32_t tid;\n"
-			   "\t\tstring { encoding = UTF8; } comm;\n"
-			   "\t};\n};\n\n");
-}
-
-/* Writes the name of a field: argN for the probe's argument N; argN_PLACE the second time. */
-static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
-{
-	const struct ctf_field *field = &form->fields[index];
-	const char *suffix = (field->code & 7) == CTF_TEXT    ? "_text"
-			     : (field->code & 7) == CTF_KNOWN ? "_string"
-							      : "";
-	bool again = false;
-
-	for (size_t i = 0; i < index; i++)
-		again |= form->fields[i].number == field->number &&
-			 form->fields[i].place != field->place;
-	if (again)
-		snprintf(ret, NAME_BYTES, "arg%u_%u%s", field->number, field->place, suffix);
-	else
-		snprintf(ret, NAME_BYTES, "arg%u%s", field->number, suffix);
-}
-
-static void member(struct buffer *out, const char *type, const char *before, const char *name,
-	const char *after)
-{
-	buffer_string(out, "\t\t");
-	buffer_string(out, type);
-	buffer_char(out, ' ');
-	buffer_string(out, before);
-	buffer_string(out, name);
-	buffer_string(out, after);
-	buffer_string(out, ";\n");
-}
-
-static void fixed_part(struct buffer *out, const char *name, uint8_t code)
-{
-	static const char *const kinds[] = {
-		[CTF_SIGNED] = "int", [CTF_UNSIGNED] = "uint", [CTF_FLOAT] = "float"};
-	char type[NAME_BYTES];
-
-	switch (code & 7) {
-	case CTF_UNREADABLE:
-		member(out, "struct { }", "", name, "");
-		break;
-	case CTF_SIGNED:
-	case CTF_UNSIGNED:
-	case CTF_FLOAT:
-		snprintf(type, sizeof(type), "%s%u_t", kinds[code & 7],
-			BITS * (unsigned int)(code >> CTF_SIZE_SHIFT));
-		member(out, type, "", name, "");
-		break;
-	default:
-		member(out, "length_t", "_", name, "_length");
-		member(out, "bit_t", "", name, "_truncated");
-		member(out, "bit_t", "", name, "_unreadable");
-		break;
-	}
-}
-
-/* A bit for each capture, padded to whole bytes. */
-static void mask(struct buffer *out, const struct ctf_form *form)
-{
-	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
-	const char *type = "integer { size = 1; align = 8; signed = false; }";
-	char name[NAME_BYTES], rest[64];
-
-	for (size_t i = 0; i < form->count; i++) {
-		if ((form->fields[i].code & 7) == CTF_UNREADABLE)
-			continue;
-		name_field(form, i, name);
-		member(out, type, "", name, "_readable");
-		type = "bit_t";
-	}
-	snprintf(rest, sizeof(rest), "integer { size = %u; align = 1; signed = false; }", unused);
-	if (unused)
-		member(out, rest, "_", "unused", "");
-}
-
-static void bytes(struct buffer *out, const char *name, uint8_t code)
-{
-	char length[2 * NAME_BYTES];
-
-	snprintf(length, sizeof(length), "[_%s_length]", name);
-	switch (code & 7) {
-	case CTF_STRING:
-	case CTF_TEXT:
-	case CTF_KNOWN:
-		member(out, "char_t", "", name, length);
-		break;
-	case CTF_BYTES:
-		member(out, "byte_t", "", name, length);
-		break;
-	}
-}
-
-/* Appends the description of one site of a kind to the metadata. */
-static void ctf_describe_site(
-	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site)
-{
-	const struct ctf_form *form = &site->form;
-	char name[NAME_BYTES];
-
-	event_begin(out, site->provider, site->name, kind, number);
-	buffer_string(out, "\tmodel.emf.uri = \"");
-	buffer_c_escaped(out, site->path, strlen(site->path), '"');
-	buffer_string(out, "\";\n\tfields := struct {\n");
-	for (size_t i = 0; i < form->count; i++) {
-		name_field(form, i, name);
-		fixed_part(out, name, form->fields[i].code);
-	}
-	if (form->captures)
-		mask(out, form);
-	for (size_t i = 0; i < form->count; i++) {
-		name_field(form, i, name);
-		bytes(out, name, form->fields[i].code);
-	}
-	buffer_string(out, "\t};\n};\n\n");
-}
-
 /* ==== Kinds =================================================================================== */
 
 /* ---- Fields of records ------------------------------------------------------------- */
@@ -217,15 +40,6 @@ static bool add_field(struct form_maker *m, int capture, size_t place, uint8_t c
 	return true;
 }
 
-static uint8_t number_code(const struct record_layout_arg *arg, const struct arch_capture *c)
-{
-	enum ctf_code kind = arg->is_float ? CTF_FLOAT : arg->is_signed ? CTF_SIGNED : CTF_UNSIGNED;
-
-	if (arch_capture_has_bytes(c))
-		return CTF_BYTES;
-	return (uint8_t)(kind | arch_capture_size(c) << CTF_SIZE_SHIFT);
-}
-
 /* Adds an argument: a number, a string, or both for a number that may point to text. */
 static bool add_arg(struct form_maker *m, size_t place)
 {
@@ -236,9 +50,17 @@ static bool add_arg(struct form_maker *m, size_t place)
 	if (arg->value < 0 && arg->string < 0)
 		m->form->fields[m->form->count++] = (struct ctf_field){
 			.code = CTF_UNREADABLE, .number = arg->number, .place = (uint8_t)place};
-	if (ok && arg->value >= 0)
-		ok = add_field(
-			m, arg->value, place, number_code(arg, &m->layout->captures[arg->value]));
+	if (ok && arg->value >= 0) {
+		const struct arch_capture *c = &m->layout->captures[arg->value];
+		enum ctf_code kind = arg->is_float    ? CTF_FLOAT
+				     : arg->is_signed ? CTF_SIGNED
+						      : CTF_UNSIGNED;
+
+		ok = add_field(m, arg->value, place,
+			arch_capture_has_bytes(c)
+				? CTF_BYTES
+				: (uint8_t)(kind | arch_capture_size(c) << CTF_SIZE_SHIFT));
+	}
 	if (ok && arg->string >= 0)
 		ok = add_field(m, arg->string, place,
 			arg->is_guess	? CTF_TEXT
@@ -290,18 +112,16 @@ static bool describe_session(const struct probe_session *s, struct ctf_kind *ret
 	return true;
 }
 
-static bool same_site(const struct ctf_kind_site *a, const struct ctf_kind_site *b)
-{
-	return strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0 &&
-	       strcmp(a->path, b->path) == 0 && memcmp(&a->form, &b->form, sizeof(a->form)) == 0;
-}
-
 static bool agree(const struct ctf_kind *a, const struct ctf_kind *b)
 {
 	size_t count = a->site_count < b->site_count ? a->site_count : b->site_count;
 
 	for (size_t i = 0; i < count; i++)
-		if (!same_site(&a->sites[i], &b->sites[i]) ||
+		if (strcmp(a->sites[i].provider, b->sites[i].provider) != 0 ||
+			strcmp(a->sites[i].name, b->sites[i].name) != 0 ||
+			strcmp(a->sites[i].path, b->sites[i].path) != 0 ||
+			memcmp(&a->sites[i].form, &b->sites[i].form, sizeof(a->sites[i].form)) !=
+				0 ||
 			memcmp(&a->forms[i], &b->forms[i], sizeof(a->forms[i])) != 0)
 			return false;
 	return a->clock == b->clock;
@@ -463,12 +283,6 @@ static uint8_t *put_text(uint8_t *at, const char *text)
 	return at;
 }
 
-static size_t frame_room(const struct probe_frame *frame, const char *comm)
-{
-	return FRAME_ROOM + strnlen(comm, TEXT_MAX) + strnlen(name_of(frame->module), TEXT_MAX) +
-	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
-}
-
 /* Writes an event that names a frame, with the hit's context but no stack. */
 static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const char *comm, const struct probe_frame *frame)
@@ -496,11 +310,16 @@ struct probe_error *ctf_name_frames(struct ctf_part *part, struct ctf_stream *st
 	for (size_t i = 0; i < hit->stack->count; i++) {
 		const struct probe_frame *frame = hit->stack->frames[i];
 		struct probe_error *error;
+		size_t room;
 		uint8_t *at;
 
 		if (map_find(&stream->frames, MAP_KEY(MAP_OBJECT(frame))))
 			continue;
-		error = ctf_part_room(part, stream, frame_room(frame, comm), &at);
+		room = FRAME_ROOM + strnlen(comm, TEXT_MAX) +
+		       strnlen(name_of(frame->module), TEXT_MAX) +
+		       strnlen(name_of(frame->symbol), TEXT_MAX) +
+		       strnlen(name_of(frame->file), TEXT_MAX);
+		error = ctf_part_room(part, stream, room, &at);
 		if (error)
 			return error;
 		if (!map_add(&stream->frames, 0, MAP_KEY(MAP_OBJECT(frame))))

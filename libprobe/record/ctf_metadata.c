@@ -13,15 +13,6 @@
 
 /* ==== Metadata ================================================================================ */
 
-static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
-{
-	for (size_t i = 0; i < CTF_UUID_BYTES; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			buffer_char(out, '-');
-		buffer_hex_bytes(out, &uuid[i], 1);
-	}
-}
-
 static void quoted(struct buffer *out, const char *text)
 {
 	buffer_char(out, '"');
@@ -29,36 +20,61 @@ static void quoted(struct buffer *out, const char *text)
 	buffer_char(out, '"');
 }
 
+/* Writes a member of a structure: a type, and a name with what is around it. */
+static void member(struct buffer *out, const char *type, const char *before, const char *name,
+	const char *after)
+{
+	buffer_string(out, "\t\t");
+	buffer_string(out, type);
+	buffer_char(out, ' ');
+	buffer_string(out, before);
+	buffer_string(out, name);
+	buffer_string(out, after);
+	buffer_string(out, ";\n");
+}
+
+/* Opens the context of a stream's packets, whose times have this type. */
+static void packet_context(struct buffer *out, const char *time)
+{
+	buffer_string(out, ";\n\tpacket.context := struct {\n");
+	member(out, time, "", "timestamp_begin", "");
+	member(out, time, "", "timestamp_end", "");
+	buffer_string(out, "\t\tuint64_t content_size;\n"
+			   "\t\tuint64_t packet_size;\n"
+			   "\t\tuint64_t packet_seq_num;\n"
+			   "\t\tuint64_t events_discarded;\n"
+			   "\t\tuint32_t cpu_id;\n");
+}
+
+static void event_begin(
+	struct buffer *out, const char *provider, const char *name, uint32_t stream, uint32_t id)
+{
+	buffer_string(out, "event {\n\tname = \"");
+	buffer_c_escaped(out, provider, strlen(provider), '"');
+	buffer_char(out, ':');
+	buffer_c_escaped(out, name, strlen(name), '"');
+	buffer_string(out, "\";\n\tid = ");
+	buffer_unsigned(out, id);
+	buffer_string(out, ";\n\tstream_id = ");
+	buffer_unsigned(out, stream);
+	buffer_string(out, ";\n");
+}
+
 static void environment(struct buffer *out)
 {
 	struct utsname host;
+	const char *const values[][2] = {{"hostname", host.nodename}, {"sysname", host.sysname},
+		{"release", host.release}, {"machine", host.machine}};
 
 	buffer_string(out, "env {\n\ttracer_name = \"probectl\";\n\ttracer_version = ");
 	quoted(out, PROBE_VERSION);
-	if (uname(&host) == 0) {
-		buffer_string(out, ";\n\thostname = ");
-		quoted(out, host.nodename);
-		buffer_string(out, ";\n\tsysname = ");
-		quoted(out, host.sysname);
-		buffer_string(out, ";\n\trelease = ");
-		quoted(out, host.release);
-		buffer_string(out, ";\n\tmachine = ");
-		quoted(out, host.machine);
+	for (size_t i = 0; uname(&host) == 0 && i < 4; i++) {
+		buffer_string(out, ";\n\t");
+		buffer_string(out, values[i][0]);
+		buffer_string(out, " = ");
+		quoted(out, values[i][1]);
 	}
 	buffer_string(out, ";\n};\n\n");
-}
-
-static void integer_type(
-	struct buffer *out, const char *size, const char *is_signed, const char *name)
-{
-	buffer_string(out, "typealias integer { size = ");
-	buffer_string(out, size);
-	buffer_string(out, "; align = 8; signed = ");
-	buffer_string(out, is_signed);
-	buffer_string(out, "; } := ");
-	buffer_string(out, name);
-	buffer_string(out, size);
-	buffer_string(out, "_t;\n");
 }
 
 /* The field names of LTTng's context callstack_user, which readers know. */
@@ -66,25 +82,6 @@ static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated =
 				    "callstack_end;\n"
 				    "\t\tuint32_t __callstack_user_length;\n"
 				    "\t\taddress_t _callstack_user[__callstack_user_length];\n";
-
-/*
- * Describes probectl:frame, which names an address for the rest of a stream. Unknown names are
- * CTF_UNKNOWN, unknown numbers 0.
- */
-static void frame_class(struct buffer *out)
-{
-	buffer_string(out, "event {\n\tname = \"probectl:frame\";\n\tid = ");
-	buffer_unsigned(out, CTF_FRAME_ID);
-	buffer_string(out, ";\n\tstream_id = 0;\n\tfields := struct {\n"
-			   "\t\taddress_t ip;\n"
-			   "\t\tstring { encoding = UTF8; } module;\n"
-			   "\t\tstring { encoding = UTF8; } symbol;\n"
-			   "\t\taddress_t offset;\n"
-			   "\t\taddress_t function;\n"
-			   "\t\tstring { encoding = UTF8; } file;\n"
-			   "\t\tuint32_t line;\n"
-			   "\t};\n};\n\n");
-}
 
 /* Describes a clock of stubs, and the types of its times. */
 static void counter_clock(
@@ -115,9 +112,13 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	static const char *const sizes[] = {"8", "16", "32", "64"};
 
 	buffer_string(out, "/* CTF 1.8 */\n\n");
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		integer_type(out, sizes[i], "false", "uint");
-		integer_type(out, sizes[i], "true", "int");
+	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		buffer_string(out, "typealias integer { size = ");
+		buffer_string(out, sizes[i / 2]);
+		buffer_string(out, i % 2 ? "; align = 8; signed = true; } := int"
+					 : "; align = 8; signed = false; } := uint");
+		buffer_string(out, sizes[i / 2]);
+		buffer_string(out, "_t;\n");
 	}
 	buffer_string(out,
 		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
@@ -132,7 +133,11 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 		"typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := "
 		"float64_t;\n"
 		"\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"");
-	uuid_text(out, uuid);
+	for (size_t i = 0; i < CTF_UUID_BYTES; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			buffer_char(out, '-');
+		buffer_hex_bytes(out, &uuid[i], 1);
+	}
 	buffer_string(out, "\";\n"
 			   "\tbyte_order = le;\n"
 			   "\tpacket.header := struct {\n"
@@ -153,16 +158,9 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 			   "\tsize = 64; align = 8; signed = false; map = clock.realtime.value;\n"
 			   "} := time_t;\n\n"
 			   "stream {\n"
-			   "\tid = 0;\n"
-			   "\tpacket.context := struct {\n"
-			   "\t\ttime_t timestamp_begin;\n"
-			   "\t\ttime_t timestamp_end;\n"
-			   "\t\tuint64_t content_size;\n"
-			   "\t\tuint64_t packet_size;\n"
-			   "\t\tuint64_t packet_seq_num;\n"
-			   "\t\tuint64_t events_discarded;\n"
-			   "\t\tuint32_t cpu_id;\n"
-			   "\t};\n"
+			   "\tid = 0");
+	packet_context(out, "time_t");
+	buffer_string(out, "\t};\n"
 			   "\tevent.header := struct {\n"
 			   "\t\tuint32_t id;\n"
 			   "\t\ttime_t timestamp;\n"
@@ -174,8 +172,19 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	if (description->stacks)
 		buffer_string(out, stack_context);
 	buffer_string(out, "\t};\n};\n\n");
-	if (description->stacks)
-		frame_class(out);
+	if (description->stacks) {
+		/* Names an address for the rest of a stream; CTF_UNKNOWN or 0 if unknown. */
+		event_begin(out, "probectl", "frame", 0, CTF_FRAME_ID);
+		buffer_string(out, "\tfields := struct {\n"
+				   "\t\taddress_t ip;\n"
+				   "\t\tstring { encoding = UTF8; } module;\n"
+				   "\t\tstring { encoding = UTF8; } symbol;\n"
+				   "\t\taddress_t offset;\n"
+				   "\t\taddress_t function;\n"
+				   "\t\tstring { encoding = UTF8; } file;\n"
+				   "\t\tuint32_t line;\n"
+				   "\t};\n};\n\n");
+	}
 	if (description->has_clock[CTF_CLOCK_COUNTER])
 		counter_clock(out, "counter", "the processor's time stamp counter",
 			&lines[CTF_CLOCK_COUNTER]);
@@ -183,95 +192,182 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 		counter_clock(out, "monotonic", "CLOCK_MONOTONIC", &lines[CTF_CLOCK_MONOTONIC]);
 }
 
-enum { NAME_BYTES = 16 };
-
-/* Writes a member of a structure: a type, and a name with a suffix. */
-static void member(struct buffer *out, const char *type, const char *arg, const char *suffix)
-{
-	buffer_string(out, "\t\t");
-	buffer_string(out, type);
-	buffer_char(out, ' ');
-	buffer_string(out, arg);
-	buffer_string(out, suffix);
-	buffer_string(out, ";\n");
-}
-
-static void number_member(struct buffer *out, const char *kind, const char *arg, uint8_t code)
-{
-	char type[32];
-
-	snprintf(type, sizeof(type), "%s%u_t", kind, 8U * (code >> CTF_SIZE_SHIFT));
-	member(out, type, arg, "");
-}
+enum { NAME_BYTES = 24, BITS = 8 };
 
 static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 {
-	char length[40];
+	static const char *const kinds[] = {[CTF_SIGNED] = "int",
+		[CTF_UNSIGNED] = "uint",
+		[CTF_FLOAT] = "float",
+		[CTF_TEXT] = "uint",
+		[CTF_KNOWN] = "uint"};
+	unsigned int kind = code & 7;
+	char text[40];
 
-	switch (code & 7) {
-	case CTF_UNREADABLE:
-		member(out, "enum : uint8_t { unreadable = 0 }", arg, "");
-		break;
-	case CTF_SIGNED:
-		number_member(out, "int", arg, code);
-		break;
-	case CTF_UNSIGNED:
-		number_member(out, "uint", arg, code);
-		break;
-	case CTF_FLOAT:
-		number_member(out, "float", arg, code);
-		break;
-	case CTF_TEXT:
-	case CTF_KNOWN:
-		number_member(out, "uint", arg, code);
-		member(out, "string { encoding = UTF8; }", arg,
-			(code & 7) == CTF_TEXT ? "_text" : "_string");
-		break;
-	case CTF_STRING:
-		member(out, "string { encoding = UTF8; }", arg, "");
-		break;
-	case CTF_BYTES:
-		member(out, "uint32_t", arg, "_length");
-		snprintf(length, sizeof(length), "[%s_length]", arg);
-		member(out, "byte_t", arg, length);
-		break;
+	if (kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[kind]) {
+		snprintf(text, sizeof(text), "%s%u_t", kinds[kind], 8U * (code >> CTF_SIZE_SHIFT));
+		member(out, text, "", arg, "");
+	}
+	if (kind == CTF_UNREADABLE)
+		member(out, "enum : uint8_t { unreadable = 0 }", "", arg, "");
+	if (kind == CTF_TEXT || kind == CTF_KNOWN || kind == CTF_STRING)
+		member(out, "string { encoding = UTF8; }", "", arg,
+			kind == CTF_TEXT    ? "_text"
+			: kind == CTF_KNOWN ? "_string"
+					    : "");
+	if (kind == CTF_BYTES) {
+		member(out, "uint32_t", "", arg, "_length");
+		snprintf(text, sizeof(text), "[%s_length]", arg);
+		member(out, "byte_t", "", arg, text);
 	}
 	if (code & CTF_TRUNCATED)
-		member(out, "uint8_t", arg, "_truncated");
-}
-
-/*
- * Writes the name of an argument: argN, or argN_INDEX the second time, if it was recorded both as a
- * number and as a string.
- */
-static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
-{
-	bool again = false;
-
-	for (size_t i = 0; i < index; i++)
-		again |= class->numbers[i] == class->numbers[index];
-	if (again)
-		snprintf(ret, NAME_BYTES, "arg%u_%zu", class->numbers[index], index);
-	else
-		snprintf(ret, NAME_BYTES, "arg%u", class->numbers[index]);
+		member(out, "uint8_t", "", arg, "_truncated");
 }
 
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id)
 {
-	buffer_string(out, "event {\n\tname = \"");
-	buffer_c_escaped(out, class->provider, strlen(class->provider), '"');
-	buffer_char(out, ':');
-	buffer_c_escaped(out, class->name, strlen(class->name), '"');
-	buffer_string(out, "\";\n\tid = ");
-	buffer_unsigned(out, id);
-	buffer_string(out, ";\n\tstream_id = 0;\n\tmodel.emf.uri = ");
+	event_begin(out, class->provider, class->name, 0, id);
+	buffer_string(out, "\tmodel.emf.uri = ");
 	quoted(out, class->path);
 	buffer_string(out, ";\n\tfields := struct {\n");
 	for (size_t i = 0; i < class->arg_count; i++) {
 		char name[NAME_BYTES];
+		size_t first = 0;
 
-		name_arg(class, i, name);
+		while (class->numbers[first] != class->numbers[i])
+			first++;
+		/* An argument may be recorded both as a number and as a string. */
+		if (first < i)
+			snprintf(name, NAME_BYTES, "arg%u_%zu", class->numbers[i], i);
+		else
+			snprintf(name, NAME_BYTES, "arg%u", class->numbers[i]);
 		describe_arg(out, name, class->codes[i]);
+	}
+	buffer_string(out, "\t};\n};\n\n");
+}
+
+/* ==== Descriptions of kinds in TSDL =========================================================== */
+
+/*
+ * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). Numbers and
+ * lengths come first; then, at sites with a mask, a bit for each capture that could be read; then
+ * the bytes of strings and aggregates.
+ */
+
+void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock)
+{
+	static const char *const times[] = {
+		[CTF_CLOCK_COUNTER] = "counter_t", [CTF_CLOCK_MONOTONIC] = "monotonic_t"};
+
+	buffer_string(out, "stream {\n\tid = ");
+	buffer_unsigned(out, kind);
+	packet_context(out, times[clock]);
+	buffer_string(out, "\t\tint32_t pid;\n"
+			   "\t};\n"
+			   "\tevent.header := struct {\n");
+	member(out, times[clock], "", "timestamp", "");
+	buffer_string(out, "\t\tuint32_t id;\n"
+			   "\t};\n"
+			   "\tevent.context := struct {\n"
+			   "\t\tinteger { size = 31; align = 8; signed = false; } tid;\n"
+			   "\t\tbit_t child;\n"
+			   "\t};\n"
+			   "};\n\n");
+	event_begin(out, "probectl", "thread", kind, CTF_THREAD_ID);
+	buffer_string(out, "\tfields := struct {\n"
+			   "\t\tint32_t pid;\n"
+			   "\t\tint32_t tid;\n"
+			   "\t\tstring { encoding = UTF8; } comm;\n"
+			   "\t};\n};\n\n");
+}
+
+/* Writes the name of a field: argN for the probe's argument N; argN_PLACE the second time. */
+static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
+{
+	const struct ctf_field *field = &form->fields[index];
+	const char *suffix = (field->code & 7) == CTF_TEXT    ? "_text"
+			     : (field->code & 7) == CTF_KNOWN ? "_string"
+							      : "";
+	bool again = false;
+
+	for (size_t i = 0; i < index; i++)
+		again |= form->fields[i].number == field->number &&
+			 form->fields[i].place != field->place;
+	if (again)
+		snprintf(ret, NAME_BYTES, "arg%u_%u%s", field->number, field->place, suffix);
+	else
+		snprintf(ret, NAME_BYTES, "arg%u%s", field->number, suffix);
+}
+
+static void fixed_part(struct buffer *out, const char *name, uint8_t code)
+{
+	static const char *const kinds[] = {
+		[CTF_SIGNED] = "int", [CTF_UNSIGNED] = "uint", [CTF_FLOAT] = "float"};
+	char type[NAME_BYTES];
+
+	switch (code & 7) {
+	case CTF_UNREADABLE:
+		member(out, "struct { }", "", name, "");
+		break;
+	case CTF_SIGNED:
+	case CTF_UNSIGNED:
+	case CTF_FLOAT:
+		snprintf(type, sizeof(type), "%s%u_t", kinds[code & 7],
+			BITS * (unsigned int)(code >> CTF_SIZE_SHIFT));
+		member(out, type, "", name, "");
+		break;
+	default:
+		member(out, "length_t", "_", name, "_length");
+		member(out, "bit_t", "", name, "_truncated");
+		member(out, "bit_t", "", name, "_unreadable");
+		break;
+	}
+}
+
+/* A bit for each capture, padded to whole bytes. */
+static void mask(struct buffer *out, const struct ctf_form *form)
+{
+	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
+	const char *type = "integer { size = 1; align = 8; signed = false; }";
+	char name[NAME_BYTES], rest[64];
+
+	for (size_t i = 0; i < form->count; i++) {
+		if ((form->fields[i].code & 7) == CTF_UNREADABLE)
+			continue;
+		name_field(form, i, name);
+		member(out, type, "", name, "_readable");
+		type = "bit_t";
+	}
+	snprintf(rest, sizeof(rest), "integer { size = %u; align = 1; signed = false; }", unused);
+	if (unused)
+		member(out, rest, "_", "unused", "");
+}
+
+void ctf_describe_site(
+	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site)
+{
+	const struct ctf_form *form = &site->form;
+	char name[NAME_BYTES], length[2 * NAME_BYTES];
+
+	event_begin(out, site->provider, site->name, kind, number);
+	buffer_string(out, "\tmodel.emf.uri = ");
+	quoted(out, site->path);
+	buffer_string(out, ";\n\tfields := struct {\n");
+	for (size_t i = 0; i < form->count; i++) {
+		name_field(form, i, name);
+		fixed_part(out, name, form->fields[i].code);
+	}
+	if (form->captures)
+		mask(out, form);
+	for (size_t i = 0; i < form->count; i++) {
+		unsigned int code = form->fields[i].code & 7;
+
+		name_field(form, i, name);
+		snprintf(length, sizeof(length), "[_%s_length]", name);
+		if (code == CTF_BYTES)
+			member(out, "byte_t", "", name, length);
+		else if (code == CTF_STRING || code == CTF_TEXT || code == CTF_KNOWN)
+			member(out, "char_t", "", name, length);
 	}
 	buffer_string(out, "\t};\n};\n\n");
 }

@@ -193,20 +193,14 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 enum { SETTLED_NS = 500000000 };
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Returns the clock's last reading, with its time as if CLOCK_REALTIME had never been set. */
-static struct ctf_instant present(const struct clock *clock, double tick_ns)
-{
-	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
-
-	return (struct ctf_instant){
-		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
-}
-
 /* Returns the line from stamps to times through `from` and the clock's last reading. */
 static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from)
 {
 	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
-	struct ctf_instant now = present(clock, tick_ns);
+	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
+	/* The last reading, with its time as if CLOCK_REALTIME had never been set. */
+	struct ctf_instant now = {
+		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
 	struct ctf_line line;
 	__int128 base;
 
@@ -255,19 +249,24 @@ enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many
 
 /* ---- Metadata ------------------------------------------------------------------ */
 
-static struct probe_error *write_all(int fd, const char *data, size_t length)
+/* Returns false with errno on failure. */
+static bool write_all(int fd, const void *bytes, size_t size)
 {
-	while (length) {
-		ssize_t n = write(fd, data, length);
+	const char *at = bytes;
+
+	while (size) {
+		ssize_t n = write(fd, at, size);
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0)
+			errno = ENOSPC;
 		if (n <= 0)
-			return probe_error_system(n ? errno : ENOSPC, "cannot write the metadata");
-		data += n;
-		length -= (size_t)n;
+			return false;
+		at += n;
+		size -= (size_t)n;
 	}
-	return NULL;
+	return true;
 }
 
 static struct probe_error *write_metadata(struct ctf_part *part)
@@ -288,8 +287,8 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		error = probe_error_no_memory();
 	else if (fd < 0)
 		error = probe_error_system(errno, "cannot create the metadata");
-	else
-		error = write_all(fd, text.data, text.length);
+	else if (!write_all(fd, text.data, text.length))
+		error = probe_error_system(errno, "cannot write the metadata");
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the metadata");
 	if (!error && renameat(part->folder, draft, part->folder, "metadata") != 0)
@@ -557,7 +556,7 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 	const struct ctf_stream wanted = {.session = session,
 		.kind = source->kind,
 		.ring = ring,
-		.cpu = (int)(ring % session->rings.layout.cpus),
+		.cpu = (int)(ring % session->data.rings.layout.cpus),
 		.pid = session->processes.root,
 		/* Records are never older than their session. */
 		.last = session->clock.first_stamp};
@@ -569,21 +568,6 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 /* Does the next job. The caller holds the lock; it is released while the job is written. */
 static void do_next(struct ctf_writer *writer)
 {
@@ -592,7 +576,7 @@ static void do_next(struct ctf_writer *writer)
 
 	if (!writer->failed) {
 		pthread_mutex_unlock(&writer->lock);
-		done = ctf_writer_write_all(job->fd, job->bytes, job->size);
+		done = write_all(job->fd, job->bytes, job->size);
 		pthread_mutex_lock(&writer->lock);
 	}
 	job->done = done;
@@ -772,16 +756,6 @@ uint8_t *ctf_direct_records(const struct ctf_job *job)
 	return packet_of(job) + CTF_TAKEN_HEADER_BYTES;
 }
 
-/* Moves the packets that name threads from the stream's buffer to the job. */
-static void put_names(struct ctf_job *job, struct ctf_stream *stream)
-{
-	job->names = stream->packet;
-	job->bytes = packet_of(job) - job->names;
-	memcpy(job->bytes, stream->buffer, job->names);
-	stream->packet = 0;
-	stream->buffer = NULL;
-}
-
 struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job)
 {
 	uint64_t *hits = calloc(t->source->agreed + 1, sizeof(*hits));
@@ -803,7 +777,12 @@ struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job)
 	job->hit_count = t->source->agreed;
 	job->paged = 0;
 	t->source->hits = hits;
-	put_names(job, stream);
+	/* Move the packets that name threads to the job. */
+	job->names = stream->packet;
+	job->bytes = packet_of(job) - job->names;
+	memcpy(job->bytes, stream->buffer, job->names);
+	stream->packet = 0;
+	stream->buffer = NULL;
 	job->sequence = stream->sequence - job->names / CTF_PACKET_BYTES;
 	memset(packet_of(job) + packet->content, 0, packet->size - packet->content);
 	ctf_put_header(stream, t->part->uuid, packet, packet_of(job));
@@ -858,17 +837,6 @@ static struct probe_error *take_back(struct ctf_job *job)
 						   "stays incomplete)");
 }
 
-/* Moves the packets that name threads back to the stream's buffer, with new sequence numbers. */
-static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream)
-{
-	memcpy(stream->buffer, job->bytes, job->names);
-	for (; stream->packet < job->names; stream->packet += CTF_PACKET_BYTES) {
-		ctf_put(stream->buffer + stream->packet + CTF_SEQUENCE_AT, &stream->sequence,
-			sizeof(stream->sequence));
-		stream->sequence++;
-	}
-}
-
 /* Writes a job's records again, as packets of one page. */
 static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *job)
 {
@@ -880,7 +848,13 @@ static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *jo
 	uint8_t *at;
 
 	stream->buffer = ctf->packets;
-	put_names_again(job, stream);
+	/* Move the packets that name threads back, with new sequence numbers. */
+	memcpy(stream->buffer, job->bytes, job->names);
+	for (; stream->packet < job->names; stream->packet += CTF_PACKET_BYTES) {
+		ctf_put(stream->buffer + stream->packet + CTF_SEQUENCE_AT, &stream->sequence,
+			sizeof(stream->sequence));
+		stream->sequence++;
+	}
 	for (size_t i = 0; i < size; i += ring_padded(length, RING_ALIGN)) {
 		length = ring_record_length(&forms, records + i, size - i);
 		memcpy(&stream->last, records + i, sizeof(stream->last));

@@ -181,7 +181,7 @@ static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size
 /* Copies records from a ring. Returns the bytes; only records before *begins_ret are complete. */
 static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
 {
-	const struct rings *rings = &t->source->session->rings;
+	const struct rings *rings = &t->source->session->data.rings;
 	size_t to_end = rings->layout.ring_bytes - (t->ring->tail & (rings->layout.ring_bytes - 1));
 	size_t size = t->ring->head - t->ring->tail;
 
@@ -240,19 +240,6 @@ static bool see_thread(void *data, uint32_t word)
 	return true;
 }
 
-/* Names the threads of a large packet, in small packets that stay in the buffer for now. */
-static struct probe_error *name_threads(struct taking *t, uint64_t time)
-{
-	struct probe_error *error = NULL;
-
-	t->stream->buffer = t->ctf->packets;
-	t->stream->last = time;
-	for (size_t i = 0; i < t->word_count && !error; i++)
-		error = ctf_add_name(t, t->words[i]);
-	ctf_stream_close(t->stream, t->part->uuid);
-	return error;
-}
-
 /* Copies valid records. Returns their size, without the last one's padding. */
 static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to, uint64_t *first)
 {
@@ -277,8 +264,14 @@ static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to,
 static struct probe_error *give(struct taking *t, struct ctf_job *job)
 {
 	struct probe_ctf *ctf = t->ctf;
-	struct probe_error *error = name_threads(t, job->packet.begin);
+	struct probe_error *error = NULL;
 
+	/* Name its threads, in small packets that stay in the buffer for now. */
+	t->stream->buffer = ctf->packets;
+	t->stream->last = job->packet.begin;
+	for (size_t i = 0; i < t->word_count && !error; i++)
+		error = ctf_add_name(t, t->words[i]);
+	ctf_stream_close(t->stream, t->part->uuid);
 	for (size_t i = 0; i < t->source->agreed; i++)
 		if (t->source->hits[i])
 			ctf_kinds_describe(&ctf->kinds, &ctf->description, t->source, i);
@@ -332,61 +325,22 @@ enum {
 	WAIT_NS = 4000000      /* nanoseconds to wait for a busy disk */
 };
 
-static struct probe_error *prepare(struct probe_ctf *ctf)
-{
-	if (ctf->packets)
-		return NULL;
-	ctf->copy = malloc(CTF_PIECE_BYTES + RING_RECORD_MAX);
-	ctf->packets = malloc(CTF_BATCH_BYTES);
-	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
-}
-
-/* Copies the session's clock into a record that has no clock of this type yet. */
-static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
-{
-	size_t i = ctf_clock_of(&session->clock);
-
-	if (ctf->description.has_clock[i])
-		return;
-	ctf->description.has_clock[i] = true;
-	ctf->description.clocks[i] = session->clock;
-	clock_sync(&ctf->description.clocks[i]);
-}
-
 /* ---- Parts ------------------------------------------------------------------------- */
-
-/* Starts a new part if this one is full and a ring record of time_ns can be its first. */
-static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
-{
-	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
-
-	if (time_ns > now_ns)
-		time_ns = now_ns;
-	if (!ctf_is_part_full(ctf, time_ns))
-		return NULL;
-	if (end_ns != UINT64_MAX && cut_ns < end_ns)
-		cut_ns = end_ns;
-	return ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
-}
-
-/* Returns the stamp where the part ends; UINT64_MAX if hits of the previous part are missing. */
-static uint64_t end_of_part(const struct taking *t, uint64_t time)
-{
-	uint64_t end_ns = ctf_part_end(t->ctf), end;
-
-	if (end_ns == UINT64_MAX)
-		return UINT64_MAX;
-	end = ctf_clock_stamp_at(&t->ctf->description.clocks[t->clock], end_ns);
-	return time < end ? end : UINT64_MAX;
-}
 
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
-	uint64_t time = ctf_first_time(&t->source->session->rings, t->ring);
+	uint64_t time = ctf_first_time(&t->source->session->data.rings, t->ring);
 	uint64_t time_ns = clock_realtime_ns(&ctf->description.clocks[t->clock], time);
-	struct probe_error *error = rotate(ctf, time_ns);
+	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
+	struct probe_error *error = NULL;
 
+	/* Start a new part if this one is full and a ring record of this time can be its first. */
+	if (ctf_is_part_full(ctf, time_ns < now_ns ? time_ns : now_ns)) {
+		if (end_ns != UINT64_MAX && cut_ns < end_ns)
+			cut_ns = end_ns;
+		error = ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
+	}
 	if (error)
 		return error;
 	t->most = CTF_LARGE_MOST;
@@ -397,7 +351,14 @@ static struct probe_error *choose_part(struct taking *t)
 	}
 	ctf_part_begins(ctf, time_ns);
 	t->part = &ctf->part;
-	t->until = end_of_part(t, time);
+	/* The stamp where the part ends, unless hits of the previous part are missing. */
+	t->until = UINT64_MAX;
+	if (ctf_part_end(ctf) != UINT64_MAX) {
+		uint64_t end =
+			ctf_clock_stamp_at(&ctf->description.clocks[t->clock], ctf_part_end(ctf));
+
+		t->until = time < end ? end : UINT64_MAX;
+	}
 	if (ctf->options.rotate_bytes) {
 		uint64_t room = ctf->options.rotate_bytes > ctf->part.written
 					? ctf->options.rotate_bytes - ctf->part.written
@@ -446,25 +407,13 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
 }
 
-/* Moves records while the ring has `least` bytes of them and the disk is not busy. */
-static struct probe_error *take_ring(struct taking *t, size_t least)
-{
-	struct probe_error *error = NULL;
-	bool ready = true;
-
-	while (!error && ready && t->ring->head - t->ring->tail >= least)
-		error = take_some(t, &ready);
-	t->waits |= !ready;
-	return error;
-}
-
 /*
  * Asks the caller for the names of threads whose new hits stay in the ring for now, because the
  * threads may have ended when the hits are moved.
  */
 static void ask_names(const struct taking *t)
 {
-	struct rings *rings = &t->source->session->rings;
+	struct rings *rings = &t->source->session->data.rings;
 	struct writers *processes = &t->source->session->processes;
 	uint64_t at = t->source->heads[t->number], head = t->ring->head;
 	uint32_t last = 0, word;
@@ -494,9 +443,9 @@ static void ask_names(const struct taking *t)
 static void note_rate(struct ctf_source *source, unsigned int number, uint64_t since_ns,
 	struct probe_ctf_taken *ret)
 {
-	const struct ring *ring = &source->session->rings.rings[number];
+	const struct ring *ring = &source->session->data.rings.rings[number];
 	uint64_t more = ring->head - source->heads[number];
-	uint64_t wanted = source->session->rings.layout.ring_bytes / FILL_SHARE;
+	uint64_t wanted = source->session->data.rings.layout.ring_bytes / FILL_SHARE;
 	uint64_t left = ring->head - ring->tail, due_ns;
 
 	source->heads[number] = ring->head;
@@ -509,47 +458,40 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-/* Returns true if the rings must be read now so that a part can end in time. */
-static bool is_cut_near(const struct probe_ctf *ctf)
-{
-	/* The previous part stays open until its last hits are read. */
-	return ctf->before.folder >= 0 ||
-	       (ctf->options.rotate_ns && clock_monotonic_ns() >= ctf->end_ns);
-}
-
-/* Limits ret->due_ns by the end of the part. */
-static void note_end(const struct probe_ctf *ctf, struct probe_ctf_taken *ret)
-{
-	uint64_t now_ns = clock_monotonic_ns();
-
-	if (ctf->end_ns > now_ns && ctf->end_ns - now_ns < ret->due_ns)
-		ret->due_ns = ctf->end_ns - now_ns;
-}
-
 static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;
 	uint64_t now_ns = clock_monotonic_ns(), since_ns = now_ns - t->source->looked_ns;
-	size_t least = s->rings.layout.ring_bytes / FILL_SHARE;
+	size_t least = s->data.rings.layout.ring_bytes / FILL_SHARE;
+	const struct probe_ctf *ctf = t->ctf;
 	struct probe_error *error = NULL;
+	bool ready;
 
 	least = least < TAKE_BYTES ? least : TAKE_BYTES;
-	if (t->amount != PROBE_CTF_MUCH || is_cut_near(t->ctf))
+	/* Read all now if a part should end: the previous part stays open until its last hits. */
+	if (t->amount != PROBE_CTF_MUCH || ctf->before.folder >= 0 ||
+		(ctf->options.rotate_ns && now_ns >= ctf->end_ns))
 		least = 1;
 	t->source->looked_ns = now_ns;
-	rings_begin(&s->rings);
+	rings_begin(&s->data.rings);
 	t->now = clock_stamp(&s->clock) + 1;
 	t->record_max = session_record_max(s);
-	for (size_t i = 0; i < s->rings.count && !error; i++) {
-		t->ring = &s->rings.rings[i];
+	for (size_t i = 0; i < s->data.rings.count && !error; i++) {
+		t->ring = &s->data.rings.rings[i];
 		t->number = (unsigned int)i;
-		error = take_ring(t, least);
+		/* Move records while the ring has enough of them and the disk is not busy. */
+		ready = true;
+		while (!error && ready && t->ring->head - t->ring->tail >= least)
+			error = take_some(t, &ready);
+		t->waits |= !ready;
 		if (!error && t->names && t->names->comm)
 			ask_names(t);
 		note_rate(t->source, t->number, since_ns, ret);
 	}
-	rings_end(&s->rings);
-	note_end(t->ctf, ret);
+	rings_end(&s->data.rings);
+	now_ns = clock_monotonic_ns();
+	if (ctf->end_ns > now_ns && ctf->end_ns - now_ns < ret->due_ns)
+		ret->due_ns = ctf->end_ns - now_ns;
 	/* While the disk is busy, rings may be full, so their rates are not meaningful. */
 	if (t->waits) {
 		ret->active = true;
@@ -563,9 +505,15 @@ static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;
 	struct probe_ctf *ctf = t->ctf;
+	size_t clock = ctf_clock_of(&s->clock);
 	struct probe_error *error;
 
-	take_clock(ctf, s);
+	/* A record has one clock of each type. */
+	if (!ctf->description.has_clock[clock]) {
+		ctf->description.has_clock[clock] = true;
+		ctf->description.clocks[clock] = s->clock;
+		clock_sync(&ctf->description.clocks[clock]);
+	}
 	ctf_sync_clocks(ctf);
 	t->clock = ctf->kinds.kinds[t->source->kind - 1].clock;
 	t->forms =
@@ -578,7 +526,7 @@ static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 	if (t->moved)
 		ctf->last_ns = clock_realtime_ns(&s->clock, ctf->newest[t->clock]);
 	if (s->stopped && t->amount == PROBE_CTF_ALL && !t->moved && !error)
-		rings_discharge(&s->rings);
+		rings_discharge(&s->data.rings);
 	ret->hits = ctf->counted;
 	ctf->counted = 0;
 	return error;
@@ -590,13 +538,17 @@ struct probe_error *probe_ctf_take(struct probe_ctf *ctf, struct probe_session *
 {
 	struct ctf_source *source = ctf_source_of(ctf, session);
 	struct taking taking = {.ctf = ctf, .source = source, .names = names, .amount = amount};
-	struct probe_error *error = source ? prepare(ctf) : probe_error_no_memory();
+	struct probe_error *error = NULL;
 
 	*ret = (struct probe_ctf_taken){.can = true, .due_ns = UINT64_MAX};
-	if (ctf->failed) {
-		probe_error_free(error);
+	if (ctf->failed)
 		return NULL;
+	if (!ctf->packets) {
+		ctf->copy = malloc(CTF_PIECE_BYTES + RING_RECORD_MAX);
+		ctf->packets = malloc(CTF_BATCH_BYTES);
 	}
+	if (!source || !ctf->copy || !ctf->packets)
+		error = probe_error_no_memory();
 	if (!error)
 		error = ctf_kinds_find(&ctf->kinds, &ctf->description, source);
 	if (error)

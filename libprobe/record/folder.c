@@ -24,27 +24,6 @@ enum {
 	RECORDS_MAX = 1 << 20
 };
 
-static struct probe_error *add_record(struct reader_folder *folder, const char *path, size_t length)
-{
-	if (folder->count >= RECORDS_MAX)
-		return probe_error_new(PROBE_ERROR_FORMAT, "there are too many records in it");
-	if (!ARRAY_ROOM(folder->records, folder->count))
-		return probe_error_no_memory();
-	folder->records[folder->count] = strndup(path, length);
-	if (!folder->records[folder->count])
-		return probe_error_no_memory();
-	folder->count++;
-	return NULL;
-}
-
-/* Returns true if `metadata` is in a folder with a part's name, such as 000001. */
-static bool is_part(const FTSENT *metadata)
-{
-	const char *name = metadata->fts_parent->fts_name;
-
-	return metadata->fts_level == 2 && name[strspn(name, "0123456789")] == '\0';
-}
-
 static int by_name(const FTSENT **a, const FTSENT **b)
 {
 	return strverscmp((*a)->fts_name, (*b)->fts_name);
@@ -52,6 +31,9 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 
 static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT *entry)
 {
+	const char *name;
+	char *path;
+
 	switch (entry->fts_info) {
 	case FTS_D:
 		if (entry->fts_level > DEPTH_MAX)
@@ -66,10 +48,19 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 	case FTS_F:
 		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
 			break;
-		folder->parts &= is_part(entry);
+		/* A part's folder has a name such as 000001. */
+		name = entry->fts_parent->fts_name;
+		folder->parts &= entry->fts_level == 2 && !name[strspn(name, "0123456789")];
+		if (folder->count >= RECORDS_MAX)
+			return probe_error_new(
+				PROBE_ERROR_FORMAT, "there are too many records in it");
+		if (!ARRAY_ROOM(folder->records, folder->count))
+			return probe_error_no_memory();
 		/* The path without "/metadata" */
-		return add_record(
-			folder, entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
+		path = strndup(entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
+		if (!path)
+			return probe_error_no_memory();
+		folder->records[folder->count++] = path;
 	}
 	return NULL;
 }
@@ -101,15 +92,7 @@ static struct probe_error *reader_folder_find(const char *path, struct reader_fo
 	return probe_error_prefix(error, "%s", path);
 }
 
-static void reader_folder_deinit(struct reader_folder *folder)
-{
-	for (size_t i = 0; i < folder->count; i++)
-		free(folder->records[i]);
-	free(folder->records);
-	folder->records = NULL;
-	folder->count = 0;
-}
-
+/* Returns the size in bytes of a record's files, without metadata. */
 static uint64_t record_bytes(const char *record)
 {
 	DIR *folder = opendir(record);
@@ -126,18 +109,6 @@ static uint64_t record_bytes(const char *record)
 		closedir(folder);
 	return bytes;
 }
-
-/* Returns the size in bytes of the records' files, without metadata. */
-static uint64_t reader_folder_bytes(const struct reader_folder *folder)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < folder->count; i++)
-		bytes += record_bytes(folder->records[i]);
-	return bytes;
-}
-
-/* ---- Metadata ------------------------------------------------------------------------------- */
 
 /* ==== Reader ================================================================================== */
 
@@ -163,7 +134,8 @@ struct probe_error *probe_reader_open(const char *path, struct probe_reader **re
 		return error;
 	}
 	reader->ops = &reader_own;
-	reader->bytes = reader_folder_bytes(&reader->folder);
+	for (size_t i = 0; i < reader->folder.count; i++)
+		reader->bytes += record_bytes(reader->folder.records[i]);
 	*ret = reader;
 	return NULL;
 }
@@ -191,7 +163,9 @@ void probe_reader_close(struct probe_reader *reader)
 		return;
 	if (reader->ops)
 		reader->ops->close(reader->source);
-	reader_folder_deinit(&reader->folder);
+	for (size_t i = 0; i < reader->folder.count; i++)
+		free(reader->folder.records[i]);
+	free(reader->folder.records);
 	free(reader);
 }
 

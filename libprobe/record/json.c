@@ -548,17 +548,6 @@ static size_t arg_of(const struct json *item, size_t arg_count)
 									   : SIZE_MAX;
 }
 
-/* Marks the arguments whose indexes are in the list "truncated". */
-static void take_truncated(struct values *values, const struct json *list, size_t arg_count)
-{
-	for (const struct json *item = list->first; item; item = item->next) {
-		size_t arg = arg_of(item, arg_count);
-
-		if (arg != SIZE_MAX)
-			values->items[arg].truncated = true;
-	}
-}
-
 /* Sets arguments' texts: "named" lists texts, "named_args" the arguments' indexes. */
 static void take_named(
 	struct values *values, const struct json *named, const struct json *list, size_t arg_count)
@@ -587,20 +576,16 @@ static uint64_t address_field(const struct json *object, const char *name)
 	return text ? strtoull(text, NULL, 16) : 0;
 }
 
-static enum probe_stack_end end_of(const char *text)
-{
-	if (!text || strcmp(text, "whole") == 0)
-		return PROBE_STACK_WHOLE;
-	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
-}
-
 /* Reads a call stack. Skips items that are not frames. */
 static const struct probe_stack *take_stack(struct json_reader *reader, const struct json *frames)
 {
+	const char *end = string_field(reader->object, "stack");
 	struct probe_stack *stack = &reader->stack;
 
-	*stack = (struct probe_stack){
-		.frames = reader->pointers, .end = end_of(string_field(reader->object, "stack"))};
+	*stack = (struct probe_stack){.frames = reader->pointers,
+		.end = !end || strcmp(end, "whole") == 0 ? PROBE_STACK_WHOLE
+		       : strcmp(end, "truncated") == 0	 ? PROBE_STACK_TRUNCATED
+							 : PROBE_STACK_LOST};
 	for (const struct json *item = frames->first; item; item = item->next) {
 		struct probe_frame *frame = &reader->frames[stack->count];
 
@@ -619,19 +604,6 @@ static const struct probe_stack *take_stack(struct json_reader *reader, const st
 		reader->pointers[stack->count++] = frame;
 	}
 	return stack;
-}
-
-/* Checks an object's schema version. An object without a version has the first one. */
-static struct probe_error *check_schema(const struct json_reader *reader)
-{
-	uint64_t schema;
-
-	if (!unsigned_field(reader->object, "schema", &schema) || schema <= PROBE_JSON_SCHEMA)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_FORMAT,
-		"%s, line %" PRIu64 ": a newer probectl has written this (schema %" PRIu64
-		"; this one knows %d)",
-		reader->name, reader->line, schema, PROBE_JSON_SCHEMA);
 }
 
 static struct probe_error *take_hit(const struct json_reader *reader, const struct json *object,
@@ -657,26 +629,15 @@ static struct probe_error *take_hit(const struct json_reader *reader, const stru
 	error = take_args(reader, args, values, ret);
 	if (!error && named && named_args)
 		take_named(values, named, named_args, ret->arg_count);
-	if (!error && truncated)
-		take_truncated(values, truncated, ret->arg_count);
-	return error;
-}
+	if (error || !truncated)
+		return error;
+	for (const struct json *item = truncated->first; item; item = item->next) {
+		size_t arg = arg_of(item, ret->arg_count);
 
-/* Reads the start event of a span and points to it from the end event's hit. */
-static struct probe_error *take_begin(
-	struct json_reader *reader, const struct json *object, struct probe_event *end)
-{
-	struct probe_error *error;
-
-	if (object->kind != JSON_OBJECT ||
-		!unsigned_field(reader->object, "duration", &end->duration_ns))
-		return line_error(
-			reader, "this is not a span, as `probectl trace -t span --json` prints it");
-	error = take_hit(reader, object, &reader->begin_args, &reader->begin);
-	if (!reader->begin.comm && reader->begin.tid == end->tid)
-		reader->begin.comm = end->comm;
-	end->begin = &reader->begin;
-	return error;
+		if (arg != SIZE_MAX)
+			values->items[arg].truncated = true;
+	}
+	return NULL;
 }
 
 static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
@@ -696,9 +657,21 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 	error = take_hit(reader, object, &reader->args, ret);
 	frames = json_member(object, "frames", JSON_ARRAY);
 	begin = json_find(object, "begin");
-	if (!error && frames)
+	if (error)
+		return error;
+	if (frames)
 		ret->stack = take_stack(reader, frames);
-	return !error && begin ? take_begin(reader, begin, ret) : error;
+	if (!begin)
+		return NULL;
+	/* A span's start event, to which its end event points. */
+	if (begin->kind != JSON_OBJECT || !unsigned_field(object, "duration", &ret->duration_ns))
+		return line_error(
+			reader, "this is not a span, as `probectl trace -t span --json` prints it");
+	error = take_hit(reader, begin, &reader->begin_args, &reader->begin);
+	if (!reader->begin.comm && reader->begin.tid == ret->tid)
+		reader->begin.comm = ret->comm;
+	ret->begin = &reader->begin;
+	return error;
 }
 
 /* ---- Reading --------------------------------------------------------------------------- */
@@ -736,6 +709,7 @@ struct probe_error *reader_json_open(int fd, const char *name, void **ret)
 static struct probe_error *parse(struct json_reader *reader, char *line, size_t length)
 {
 	struct json_parser *parser = &reader->parser;
+	uint64_t schema;
 
 	reader->object = json_parse(parser, line, length);
 	if (!reader->object && parser->is_cut_off)
@@ -751,13 +725,13 @@ static struct probe_error *parse(struct json_reader *reader, char *line, size_t 
 	if (parser->at < parser->end)
 		return line_error(
 			reader, "there is more after the object: the program writes there, too");
+	/* An object without a version has the first one. */
+	if (unsigned_field(reader->object, "schema", &schema) && schema > PROBE_JSON_SCHEMA)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s, line %" PRIu64 ": a newer probectl has written this (schema %" PRIu64
+			"; this one knows %d)",
+			reader->name, reader->line, schema, PROBE_JSON_SCHEMA);
 	return NULL;
-}
-
-/* Returns true if an object is a report on a site, not an event. */
-static bool is_of_site(const struct json *object)
-{
-	return json_find(object, "inconsistent") && !json_find(object, "args");
 }
 
 static struct probe_error *json_next(void *source, struct probe_event *ret, bool *there_ret)
@@ -771,11 +745,11 @@ static struct probe_error *json_next(void *source, struct probe_event *ret, bool
 		error = next_line(reader, &line, &length);
 		if (!error && line && length)
 			error = parse(reader, line, length);
-		if (!error && line && length)
-			error = check_schema(reader);
 		if (error)
 			return error;
-	} while (line && (!length || is_of_site(reader->object)));
+		/* An object with "inconsistent" but without "args" is a report on a site. */
+	} while (line && (!length || (json_find(reader->object, "inconsistent") &&
+					     !json_find(reader->object, "args"))));
 	*there_ret = line != NULL;
 	return line ? take_event(reader, ret) : NULL;
 }

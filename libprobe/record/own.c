@@ -16,28 +16,8 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/record/record.h"
-
-/* ==== Threads ================================================================================= */
-
-/* The threads of a stream, found by the word in events. */
-
-/* Returns false if out of memory. */
-static bool own_threads_name(
-	struct map *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
-{
-	char *copy = comm ? strdup(comm) : NULL;
-	struct own_thread *thread =
-		copy || !comm ? map_add(threads, sizeof(*thread), MAP_KEY(MAP_OBJECT(word))) : NULL;
-
-	if (!thread) {
-		free(copy);
-		return false;
-	}
-	free(thread->comm);
-	*thread = (struct own_thread){.pid = pid, .tid = tid, .comm = copy};
-	return true;
-}
 
 /* ==== Call stacks ============================================================================= */
 
@@ -50,17 +30,6 @@ struct known_frame {
 	struct probe_frame frame; /* the frame; its strings are in `text` */
 	char *text;
 };
-
-static void reader_stacks_deinit(struct reader_stacks *stacks)
-{
-	for (size_t i = 0; i < stacks->known.room; i++) {
-		const struct known_frame *known = map_at(&stacks->known, i);
-
-		if (known)
-			free(known->text);
-	}
-	map_clear(&stacks->known);
-}
 
 /* ---- Names of frames ----------------------------------------------------------------- */
 
@@ -107,18 +76,6 @@ static bool reader_stacks_name(
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-static const struct probe_frame *frame_of(
-	struct reader_stacks *stacks, const void *stream, uint64_t ip, size_t index)
-{
-	const struct known_frame *known =
-		map_find(&stacks->known, MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(ip)));
-
-	if (known)
-		return &known->frame;
-	stacks->unnamed[index] = (struct probe_frame){.ip = ip, .offset = ip};
-	return &stacks->unnamed[index];
-}
-
 /*
  * Returns the stack of an event: the first PROBE_FRAMES_MAX of `count` addresses of 8 bytes. `how`
  * says how it ends, if valid (enum probe_stack_end). Valid until the next call.
@@ -129,10 +86,14 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 	size_t i = 0;
 
 	for (; i < count && i < PROBE_FRAMES_MAX; i++) {
+		const struct known_frame *known;
 		uint64_t ip;
 
 		memcpy(&ip, addresses + i * sizeof(ip), sizeof(ip));
-		stacks->frames[i] = frame_of(stacks, stream, ip, i);
+		known = map_find(&stacks->known, MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(ip)));
+		if (!known)
+			stacks->unnamed[i] = (struct probe_frame){.ip = ip, .offset = ip};
+		stacks->frames[i] = known ? &known->frame : &stacks->unnamed[i];
 	}
 	stacks->stack = (struct probe_stack){.frames = stacks->frames,
 		.count = i,
@@ -231,73 +192,59 @@ static struct probe_error *explain(const char *record, const char *version, stru
 
 enum { METADATA_BYTES_MAX = 1 << 26 };
 
-static struct probe_error *read_all(int fd, char **text_ret, size_t *length_ret)
-{
-	struct stat status;
-	size_t room;
-	ssize_t n;
-
-	if (fstat(fd, &status) != 0)
-		return probe_error_system(errno, "cannot be read");
-	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
-		return probe_error_new(
-			PROBE_ERROR_FORMAT, "is no file of at most %d bytes", METADATA_BYTES_MAX);
-	room = (size_t)status.st_size;
-	*length_ret = 0;
-	*text_ret = malloc(room + 1);
-	if (!*text_ret)
-		return probe_error_no_memory();
-	do {
-		n = read(fd, *text_ret + *length_ret, room - *length_ret);
-		*length_ret += n > 0 ? (size_t)n : 0;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return n < 0 ? probe_error_system(errno, "cannot be read") : NULL;
-}
-
 static struct probe_error *read_metadata(const char *record, char **text_ret, size_t *length_ret)
 {
-	struct probe_error *error;
-	char *path;
-	int fd;
+	AUTO_FREE char *path = NULL, *text = NULL;
+	AUTO_FD int fd = -1;
+	struct stat status;
+	size_t length = 0;
+	ssize_t n;
 
-	*text_ret = NULL;
-	if (asprintf(&path, "%s/metadata", record) < 0)
+	if (asprintf(&path, "%s/metadata", record) < 0) {
+		path = NULL;
 		return probe_error_no_memory();
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	error = fd < 0 ? probe_error_system(errno, "cannot be opened")
-		       : read_all(fd, text_ret, length_ret);
-	error = probe_error_prefix(error, "%s", path);
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	if (error) {
-		free(*text_ret);
-		*text_ret = NULL;
 	}
-	return error;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return probe_error_system(errno, "%s: cannot be opened", path);
+	if (fstat(fd, &status) != 0)
+		return probe_error_system(errno, "%s: cannot be read", path);
+	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "%s: is no file of at most %d bytes",
+			path, METADATA_BYTES_MAX);
+	text = malloc((size_t)status.st_size + 1);
+	if (!text)
+		return probe_error_no_memory();
+	do {
+		n = read(fd, text + length, (size_t)status.st_size - length);
+		length += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n < 0)
+		return probe_error_system(errno, "%s: cannot be read", path);
+	*text_ret = text;
+	*length_ret = length;
+	text = NULL;
+	return NULL;
 }
 
 static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 {
 	struct probe_error *error;
 	struct tsdl tsdl;
+	AUTO_FREE char *text = NULL;
 	size_t length = 0;
-	char *text;
 
 	error = read_metadata(record, &text, &length);
 	if (!error)
 		error = check_maker(record, text, length);
-	if (error) {
-		free(text);
+	if (error)
 		return error;
-	}
 	error = tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)
 		error = explain(record, tsdl.tracer_version, error);
 	tsdl_free(&tsdl);
-	free(text);
 	return error;
 }
 
@@ -466,6 +413,8 @@ static struct probe_error *make_heap(struct own_reader *reader)
 
 static void close_part(struct own_reader *reader)
 {
+	struct map *known = &reader->stacks.known;
+
 	forget_texts(reader);
 	for (size_t i = 0; i < reader->stream_count; i++) {
 		reader->closed_bytes += reader->streams[i].read;
@@ -476,7 +425,13 @@ static void close_part(struct own_reader *reader)
 	free(reader->streams);
 	free(reader->traces);
 	free(reader->heap);
-	reader_stacks_deinit(&reader->stacks);
+	for (size_t i = 0; i < known->room; i++) {
+		const struct known_frame *frame = map_at(known, i);
+
+		if (frame)
+			free(frame->text);
+	}
+	map_clear(known);
 	reader->streams = NULL;
 	reader->traces = NULL;
 	reader->heap = NULL;
@@ -538,37 +493,6 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* Returns NULL for an unknown name. */
-static const char *text_of(const struct probe_value *value)
-{
-	return ctf_known(value->bytes);
-}
-
-/* Takes the values pid, tid, comm (OWN_THREAD). */
-static bool name_thread(struct own_stream *stream, const struct step_result *result)
-{
-	const struct probe_value *values = result->values;
-
-	stream->last_thread = NULL;
-	return own_threads_name(&stream->threads, word_of(result), (pid_t)values[0].i,
-		(pid_t)values[1].i, text_of(&values[2]));
-}
-
-/* Takes the values ip, module, symbol, offset, function, file, line (OWN_FRAME). */
-static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
-{
-	const struct probe_value *values = reader->result.values;
-	const struct probe_frame frame = {.ip = values[0].u,
-		.module = text_of(&values[1]),
-		.symbol = text_of(&values[2]),
-		.offset = values[3].u,
-		.function = values[4].u,
-		.file = text_of(&values[5]),
-		.line = (int)values[6].u};
-
-	return reader_stacks_name(&reader->stacks, stream, &frame);
-}
-
 /* Sets the thread of a hit that has only a word for it. */
 static void find_thread(
 	struct own_stream *stream, const struct step_result *result, struct probe_event *ret)
@@ -616,38 +540,42 @@ static inline void fill_hit(
 							    : PROBE_STACK_WHOLE);
 }
 
-/* Fast path: takes the top stream's item if it is a hit that is completely in memory. */
-static bool take_hit(struct own_reader *reader, struct probe_event *ret)
-{
-	struct own_stream *stream = reader->heap[0].stream;
-
-	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
-		!own_stream_decode(stream, &reader->result))
-		return false;
-	fill_hit(reader, stream, ret);
-	reader->taken = true;
-	return true;
-}
-
+/* Takes a frame (OWN_FRAME), or a thread's values pid, tid, comm (OWN_THREAD). */
 static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
 {
+	const struct probe_value *values = reader->result.values;
+	const uint32_t word = word_of(&reader->result);
+	struct own_thread *thread;
+	const char *comm;
 	bool named = true;
+	char *copy;
 
 	if (stream->event->meaning == OWN_FRAME) {
-		named = name_frame(reader, stream);
+		named = reader_stacks_name(&reader->stacks, stream,
+			&(struct probe_frame){.ip = values[0].u,
+				.module = ctf_known(values[1].bytes),
+				.symbol = ctf_known(values[2].bytes),
+				.offset = values[3].u,
+				.function = values[4].u,
+				.file = ctf_known(values[5].bytes),
+				.line = (int)values[6].u});
 	} else if (stream->event->meaning == OWN_THREAD) {
 		forget_texts(reader);
-		named = name_thread(stream, &reader->result);
+		stream->last_thread = NULL;
+		comm = ctf_known(values[2].bytes);
+		copy = comm ? strdup(comm) : NULL;
+		thread = copy || !comm ? map_add(&stream->threads, sizeof(*thread),
+						 MAP_KEY(MAP_OBJECT(word)))
+				       : NULL;
+		named = thread != NULL;
+		if (thread) {
+			free(thread->comm);
+			*thread = (struct own_thread){(pid_t)values[0].i, (pid_t)values[1].i, copy};
+		} else {
+			free(copy);
+		}
 	}
 	return named ? NULL : probe_error_no_memory();
-}
-
-static RARE void take_lost(const struct own_stream *stream, struct probe_event *ret)
-{
-	*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
-		.time_ns = stream->time_ns,
-		.lost = stream->lost,
-		.cpu = -1};
 }
 
 /* Takes the top stream's item. *is_event_ret is true if *ret is an event for the caller. */
@@ -660,7 +588,10 @@ static struct probe_error *take(
 
 	reader->taken = true;
 	if (stream->item == OWN_ITEM_LOST) {
-		take_lost(stream, ret);
+		*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
+			.time_ns = stream->time_ns,
+			.lost = stream->lost,
+			.cpu = -1};
 		*is_event_ret = true;
 		return NULL;
 	}
@@ -674,35 +605,14 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Returns an error about damage, after everything else was read. */
-static RARE struct probe_error *tell_damage(struct own_reader *reader)
-{
-	struct probe_error *damage = reader->damage, *error;
-
-	if (!damage)
-		return NULL;
-	error = probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: %ju bytes of the record were not read; all others were", damage->message,
-		(uintmax_t)reader->unread);
-	reader->damage = NULL;
-	probe_error_free(damage);
-	return error;
-}
-
-/* Closes everything: nothing is read after an error. */
-static RARE void give_up(struct own_reader *reader)
-{
-	reader->opened = reader->folder->count;
-	close_part(reader);
-}
-
 /* Finds the next event off the fast path. */
 static RARE struct probe_error *next_item(
 	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error = NULL, *damage;
 
 	while (!error && !*there_ret) {
+		damage = reader->damage;
 		if (reader->taken) {
 			reader->taken = false;
 			error = advance(reader);
@@ -711,25 +621,44 @@ static RARE struct probe_error *next_item(
 		} else if (reader->opened < reader->folder->count) {
 			error = open_part(reader);
 		} else {
-			return tell_damage(reader);
+			if (!damage)
+				return NULL;
+			/* Everything else was read. */
+			error = probe_error_new(PROBE_ERROR_FORMAT,
+				"%s: %ju bytes of the record were not read; all others were",
+				damage->message, (uintmax_t)reader->unread);
+			reader->damage = NULL;
+			probe_error_free(damage);
+			return error;
 		}
 	}
-	if (error)
-		give_up(reader);
+	if (error) { /* nothing is read after an error */
+		reader->opened = reader->folder->count;
+		close_part(reader);
+	}
 	return error;
 }
 
 static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
 {
 	struct own_reader *reader = source;
+	struct own_stream *stream;
 
 	/* Fast path, because the next item is usually a hit that is completely in memory. */
 	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
 		reader->taken = false;
 		take_turns(reader);
 	}
-	*there_ret = !reader->taken && reader->turn_count && take_hit(reader, ret);
-	return *there_ret ? NULL : next_item(reader, ret, there_ret);
+	*there_ret = false;
+	if (reader->taken || !reader->turn_count)
+		return next_item(reader, ret, there_ret);
+	stream = reader->heap[0].stream;
+	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
+		!own_stream_decode(stream, &reader->result))
+		return next_item(reader, ret, there_ret);
+	fill_hit(reader, stream, ret);
+	*there_ret = reader->taken = true;
+	return NULL;
 }
 
 static uint64_t own_read(void *source)

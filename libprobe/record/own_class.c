@@ -13,7 +13,6 @@
  *
  * Arguments are in the order of their first fields.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,25 +30,13 @@
 
 enum { BYTE = 8, WORD = 64 };
 
-static bool steps_fail(struct step_builder *b, const char *format, ...)
+static bool keep_error(struct step_builder *b, struct probe_error *error)
 {
-	va_list ap;
-	char *why;
-	int length;
-
-	if (b->error)
-		return false;
-	va_start(ap, format);
-	length = vasprintf(&why, format, ap);
-	va_end(ap);
-	if (length < 0) {
-		b->error = probe_error_no_memory();
-		return false;
-	}
-	b->error = probe_error_new(PROBE_ERROR_FORMAT, "%s", why);
-	free(why);
+	b->error = probe_error_first(b->error, error);
 	return false;
 }
+
+#define STEPS_FAIL(b, ...) keep_error(b, probe_error_new(PROBE_ERROR_FORMAT, __VA_ARGS__))
 
 static struct step *add(struct step_builder *b, enum step_op op)
 {
@@ -94,7 +81,7 @@ static struct step *steps_fixed(
 	if (!step)
 		return NULL;
 	if (shift + type->size > WORD) {
-		steps_fail(b, "a bit field reaches over more than %d bits", WORD);
+		STEPS_FAIL(b, "a bit field reaches over more than %d bits", WORD);
 		return NULL;
 	}
 	if (type->size == WORD && (op == STEP_UNSIGNED || op == STEP_SIGNED))
@@ -107,38 +94,33 @@ static struct step *steps_fixed(
 	return step;
 }
 
-/* Returns the size of an element or character in bytes; 0 if it is not a whole number of bytes. */
-static uint32_t element_bytes(const struct tsdl_type *type)
-{
-	if (type->kind == TSDL_STRING)
-		return 1;
-	return type->element->kind == TSDL_INTEGER && type->element->size % BYTE == 0
-		       ? type->element->size / BYTE
-		       : 0;
-}
-
 static struct step *steps_variable(
 	struct step_builder *b, enum step_op op, const struct tsdl_type *type)
 {
-	uint32_t bytes = element_bytes(type);
+	const struct tsdl_type *element = type->element;
 	struct step *step;
+	uint32_t bytes = 0;
 
+	if (type->kind == TSDL_STRING)
+		bytes = 1;
+	else if (element->kind == TSDL_INTEGER && element->size % BYTE == 0)
+		bytes = element->size / BYTE;
 	if (!bytes) {
-		steps_fail(b, "an array is not of integers of whole bytes");
+		STEPS_FAIL(b, "an array is not of integers of whole bytes");
 		return NULL;
 	}
 	if (bytes * BYTE % type->align) {
-		steps_fail(b, "the elements of an array have room between them");
+		STEPS_FAIL(b, "the elements of an array have room between them");
 		return NULL;
 	}
 	if (type->kind == TSDL_ARRAY && type->length > UINT32_MAX) {
-		steps_fail(b, "an array is too long");
+		STEPS_FAIL(b, "an array is too long");
 		return NULL;
 	}
 	if (!steps_align(b, type->align))
 		return NULL;
 	if (b->bits % BYTE) {
-		steps_fail(b, "an array does not begin at a byte");
+		STEPS_FAIL(b, "an array does not begin at a byte");
 		return NULL;
 	}
 	step = add(b, op);
@@ -148,23 +130,6 @@ static struct step *steps_variable(
 	step->offset = type->kind == TSDL_ARRAY ? (uint32_t)type->length : 0;
 	b->in_run = false;
 	return step;
-}
-
-static bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind)
-{
-	struct step *step = add(b, STEP_KIND);
-
-	if (!step)
-		return false;
-	step->to = value;
-	step->kind = (uint8_t)kind;
-	return true;
-}
-
-/* Adds a field of unknown length, aligned to bytes, which ends the run. */
-static bool steps_end(struct step_builder *b)
-{
-	return add(b, STEP_END) != NULL;
 }
 
 /* ==== Headers and contexts ==================================================================== */
@@ -231,7 +196,7 @@ static bool own_context_add_number(struct step_builder *b, enum own_context cont
 	else if (number)
 		*has |= UINT32_C(1) << number;
 	else
-		return steps_fail(b, "its field '%s' is not understood", field->name);
+		return STEPS_FAIL(b, "its field '%s' is not understood", field->name);
 	step = steps_fixed(b, is_signed ? STEP_NUMBER_SIGNED : STEP_NUMBER, field->type);
 	if (step)
 		step->to = number;
@@ -263,7 +228,7 @@ static bool own_context_add_field(struct step_builder *b, enum own_context conte
 	length = type->kind == TSDL_SEQUENCE ? own_length_of(structure, index) : SIZE_MAX;
 	if (context != OWN_EVENT_CONTEXT || strcmp(field->name, "callstack_user") != 0 ||
 		length == SIZE_MAX || !is_array_of(type, TSDL_SEQUENCE, ADDRESS_BITS))
-		return steps_fail(b, "its field '%s' is not understood", field->name);
+		return STEPS_FAIL(b, "its field '%s' is not understood", field->name);
 	step = steps_variable(b, STEP_STACK, type);
 	if (step)
 		step->from = (uint16_t)(OWN_FREE + length);
@@ -277,7 +242,7 @@ static bool own_context_steps(struct step_builder *b, enum own_context context,
 	if (!structure)
 		return !b->error;
 	if (structure->field_count > OWN_FIELDS_MAX)
-		return steps_fail(b, "it has more than %d fields", OWN_FIELDS_MAX);
+		return STEPS_FAIL(b, "it has more than %d fields", OWN_FIELDS_MAX);
 	if (!steps_align(b, structure->align))
 		return false;
 	for (size_t i = 0; i < structure->field_count; i++)
@@ -322,37 +287,6 @@ struct fields {
 
 /* ---- Roles of fields ------------------------------------------------------------------------- */
 
-static size_t find_field(const struct fields *fields, const char *name, size_t length)
-{
-	for (size_t i = 0; i < fields->count; i++) {
-		const char *its = fields->structure->fields[i].name;
-
-		if (strncmp(its, name, length) == 0 && !its[length])
-			return i;
-	}
-	return SIZE_MAX;
-}
-
-static void find_role(struct fields *fields, size_t index)
-{
-	const char *name = fields->structure->fields[index].name;
-	struct known *known = &fields->known[index];
-	size_t length = strlen(name);
-
-	*known = (struct known){.of = index, .text = SIZE_MAX, .unreadable = SIZE_MAX};
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		size_t suffix = strlen(suffixes[i].suffix), of;
-
-		if (length <= suffix || strcmp(name + length - suffix, suffixes[i].suffix) != 0)
-			continue;
-		of = find_field(fields, name, length - suffix);
-		if (of == SIZE_MAX)
-			continue;
-		known->of = of;
-		known->role = suffixes[i].role;
-	}
-}
-
 /* Returns the argument that a field describes. For a flag of X_text, that is X. */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
@@ -363,8 +297,29 @@ static size_t arg_of(const struct fields *fields, size_t index)
 
 static void find_roles(struct fields *fields)
 {
-	for (size_t i = 0; i < fields->count; i++)
-		find_role(fields, i);
+	for (size_t i = 0; i < fields->count; i++) {
+		const char *name = fields->structure->fields[i].name;
+		struct known *known = &fields->known[i];
+		size_t length = strlen(name);
+
+		*known = (struct known){.of = i, .text = SIZE_MAX, .unreadable = SIZE_MAX};
+		for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++) {
+			size_t suffix = strlen(suffixes[k].suffix), of = 0;
+
+			if (length <= suffix ||
+				strcmp(name + length - suffix, suffixes[k].suffix) != 0)
+				continue;
+			while (of < fields->count &&
+				(strncmp(fields->structure->fields[of].name, name,
+					 length - suffix) != 0 ||
+					fields->structure->fields[of].name[length - suffix]))
+				of++;
+			if (of == fields->count)
+				continue;
+			known->of = of;
+			known->role = suffixes[k].role;
+		}
+	}
 	for (size_t i = 0; i < fields->count; i++) {
 		const struct known *known = &fields->known[i];
 		struct known *of = &fields->known[known->of];
@@ -413,17 +368,6 @@ static enum probe_value_kind kind_of(const struct tsdl_type *type)
 	return PROBE_VALUE_NULL;
 }
 
-static enum probe_value_kind kind_of_arg(const struct fields *fields, size_t index)
-{
-	enum probe_value_kind kind = kind_of(fields->structure->fields[index].type);
-	size_t text = fields->known[index].text;
-
-	if (kind == PROBE_VALUE_UNSIGNED && text != SIZE_MAX &&
-		fields->structure->fields[text].type->kind == TSDL_STRING)
-		return PROBE_VALUE_TEXT;
-	return kind;
-}
-
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 static bool add_fixed(
@@ -445,7 +389,7 @@ static uint16_t number_of_field(size_t index)
 static bool add_number(struct step_builder *b, const struct tsdl_type *type, uint16_t to)
 {
 	if (type->kind != TSDL_INTEGER)
-		return steps_fail(b, "a flag or a length is no integer");
+		return STEPS_FAIL(b, "a flag or a length is no integer");
 	return add_fixed(b, STEP_NUMBER, type, to);
 }
 
@@ -460,7 +404,7 @@ static bool add_sequence(
 	if (type->kind == TSDL_SEQUENCE) {
 		length = own_length_of(fields->structure, index);
 		if (length == SIZE_MAX || fields->known[length].role != ROLE_LENGTH)
-			return steps_fail(b, "the length of '%s' is not understood",
+			return STEPS_FAIL(b, "the length of '%s' is not understood",
 				fields->structure->fields[index].name);
 	}
 	step = steps_variable(b, op, type);
@@ -471,15 +415,6 @@ static bool add_sequence(
 		step->from = number_of_field(length);
 	step->also = known->unreadable == SIZE_MAX ? OWN_NEVER : number_of_field(known->unreadable);
 	return true;
-}
-
-static bool add_text(struct step_builder *b, struct fields *fields, size_t index)
-{
-	const struct tsdl_type *type = fields->structure->fields[index].type;
-
-	if (kind_of(type) != PROBE_VALUE_STRING)
-		return steps_fail(b, "the text of a pointer is none");
-	return add_sequence(b, fields, index, type->kind == TSDL_STRING ? STEP_STRING : STEP_GUESS);
 }
 
 static bool add_arg(struct step_builder *b, struct fields *fields, size_t index)
@@ -505,17 +440,7 @@ static bool add_arg(struct step_builder *b, struct fields *fields, size_t index)
 	case TSDL_STRUCT:
 		break;
 	}
-	return !type->field_count || steps_fail(b, "structures in structures are not understood");
-}
-
-static bool add_flag(struct step_builder *b, struct fields *fields, size_t index, enum step_op op)
-{
-	const struct tsdl_type *type = fields->structure->fields[index].type;
-	const struct known *of = &fields->known[fields->known[index].of];
-
-	if (type->kind != TSDL_INTEGER)
-		return steps_fail(b, "a flag is no integer");
-	return add_fixed(b, op, type, of->value);
+	return !type->field_count || STEPS_FAIL(b, "structures in structures are not understood");
 }
 
 /*
@@ -528,26 +453,34 @@ static bool add_field(struct step_builder *b, struct fields *fields, size_t inde
 	const struct known *known = &fields->known[index];
 	const struct known *of = &fields->known[known->of];
 	const struct tsdl_type *of_type = fields->structure->fields[known->of].type;
+	enum step_op op = known->role == ROLE_TRUNCATED	 ? STEP_TRUNCATED
+			  : known->role == ROLE_READABLE ? STEP_READABLE
+							 : STEP_UNREADABLE;
 
 	switch (known->role) {
 	case ROLE_ARG:
 		return add_arg(b, fields, index);
 	case ROLE_TEXT:
-		return add_text(b, fields, index);
+		if (kind_of(type) != PROBE_VALUE_STRING)
+			return STEPS_FAIL(b, "the text of a pointer is none");
+		return add_sequence(
+			b, fields, index, type->kind == TSDL_STRING ? STEP_STRING : STEP_GUESS);
 	case ROLE_LENGTH:
 		return add_number(b, type, number_of_field(index));
 	case ROLE_TRUNCATED:
-		return add_flag(b, fields, index, STEP_TRUNCATED);
+		break;
 	case ROLE_READABLE:
 		if (of->role == ROLE_TEXT || kind_of(of_type) == PROBE_VALUE_STRING)
 			return add_number(b, type, OWN_IGNORED);
-		return add_flag(b, fields, index, STEP_READABLE);
+		break;
 	case ROLE_UNREADABLE:
 		if (of->role == ROLE_TEXT)
 			return add_number(b, type, number_of_field(index));
-		return add_flag(b, fields, index, STEP_UNREADABLE);
+		break;
 	}
-	return false;
+	if (type->kind != TSDL_INTEGER)
+		return STEPS_FAIL(b, "a flag is no integer");
+	return add_fixed(b, op, type, of->value);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -555,15 +488,6 @@ static bool add_field(struct step_builder *b, struct fields *fields, size_t inde
 static bool is_unused(const struct fields *fields, size_t index)
 {
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
-}
-
-/* Returns true if the catalogue declares the argument's text as a string. */
-static bool has_string(const struct fields *fields, size_t arg)
-{
-	size_t text = fields->known[arg].text;
-	const char *name = text == SIZE_MAX ? "" : fields->structure->fields[text].name;
-
-	return text != SIZE_MAX && strcmp(strrchr(name, '_'), "_string") == 0;
 }
 
 /* Returns 1 + N for a field argN or argN_I (ctf_metadata.c); 0 for other names. */
@@ -582,6 +506,23 @@ static uint8_t arg_number(const char *name)
 	return end && !*end ? (uint8_t)(number + 1) : 0;
 }
 
+/* Returns an argument's value, without what events have. */
+static struct probe_value value_of(const struct fields *fields, size_t arg)
+{
+	const struct tsdl_field *field = &fields->structure->fields[arg], *text;
+	struct probe_value value = {
+		.kind = kind_of(field->type), .number = arg_number(field->name)};
+
+	if (fields->known[arg].text == SIZE_MAX)
+		return value;
+	text = &fields->structure->fields[fields->known[arg].text];
+	if (value.kind == PROBE_VALUE_UNSIGNED && text->type->kind == TSDL_STRING)
+		value.kind = PROBE_VALUE_TEXT;
+	/* The catalogue declares the argument's text as a string. */
+	value.known = strcmp(strrchr(text->name, '_'), "_string") == 0;
+	return value;
+}
+
 /* Makes a value for each argument. Returns false if out of memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
@@ -598,10 +539,7 @@ static bool make_values(struct fields *fields, struct own_class *class)
 		if (!is_placed[arg]) {
 			is_placed[arg] = true;
 			fields->known[arg].value = fields->values;
-			class->values[fields->values++] =
-				(struct probe_value){.kind = kind_of_arg(fields, arg),
-					.known = has_string(fields, arg),
-					.number = arg_number(fields->structure->fields[arg].name)};
+			class->values[fields->values++] = value_of(fields, arg);
 		}
 		fields->known[i].value = fields->known[arg].value;
 	}
@@ -625,9 +563,14 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 				return false;
 			continue;
 		}
-		if (known->is_flagged && !begun[known->value] &&
-			!steps_kind(b, known->value, class->values[known->value].kind))
-			return false;
+		if (known->is_flagged && !begun[known->value]) {
+			struct step *step = add(b, STEP_KIND);
+
+			if (!step)
+				return false;
+			step->to = known->value;
+			step->kind = (uint8_t) class->values[known->value].kind;
+		}
 		begun[known->value] = true;
 		if (!add_field(b, fields, i))
 			return false;
@@ -646,28 +589,24 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-/* Returns true if the fields have these types, and no field describes another one. */
-static bool has_kinds(const struct fields *fields, const char *kinds)
-{
-	if (fields->count != strlen(kinds) || fields->values != fields->count)
-		return false;
-	for (size_t i = 0; kinds[i]; i++)
-		if (fields->structure->fields[i].type->kind !=
-			(kinds[i] == 'S' ? TSDL_STRING : TSDL_INTEGER))
-			return false;
-	return true;
-}
-
 /* Returns the meaning of a class. probectl's own events have the provider "probectl". */
 static enum own_meaning meaning_of(
 	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
 	if (strcmp(class->event.provider, "probectl") != 0)
 		return OWN_HIT;
-	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-		if (strcmp(meanings[i].name, class->event.name) == 0 &&
-			has_kinds(fields, meanings[i].kinds))
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		const char *kinds = meanings[i].kinds;
+		/* No field may describe another one. */
+		bool is_same = strcmp(meanings[i].name, class->event.name) == 0 &&
+			       fields->count == strlen(kinds) && fields->values == fields->count;
+
+		for (size_t k = 0; is_same && kinds[k]; k++)
+			is_same = fields->structure->fields[k].type->kind ==
+				  (kinds[k] == 'S' ? TSDL_STRING : TSDL_INTEGER);
+		if (is_same)
 			return meanings[i].meaning;
+	}
 	return stream_id ? OWN_NOTHING : OWN_HIT;
 }
 
@@ -692,13 +631,6 @@ static bool split_name(const char *full, const char **provider_ret, const char *
 	return true;
 }
 
-static void own_class_free(struct own_class *class)
-{
-	free((char *)class->event.provider);
-	free(class->values);
-	free(class->steps);
-}
-
 /* Compiles a class of events: its context, its fields, its meaning. */
 static struct probe_error *own_class_compile(const struct tsdl_event *event,
 	const struct tsdl_stream *stream, uint32_t *has, struct own_class *ret)
@@ -721,7 +653,7 @@ static struct probe_error *own_class_compile(const struct tsdl_event *event,
 		return probe_error_no_memory();
 	if (own_context_steps(&b, OWN_EVENT_CONTEXT, stream->event_context, has) &&
 		add_fields(&b, &fields, ret))
-		steps_end(&b);
+		add(&b, STEP_END);
 	ret->steps = b.steps;
 	ret->meaning = meaning_of(ret, &fields, stream->id);
 	return b.error;
@@ -734,20 +666,6 @@ static struct probe_error *own_class_compile(const struct tsdl_event *event,
 enum { NSEC_PER_SEC = 1000000000, TIME_BITS = 64 };
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
-
-static struct own_clock compile_clock(const struct tsdl_clock *clock)
-{
-	unsigned __int128 rest = clock->offset % clock->freq;
-	uint64_t base_ns = (uint64_t)clock->offset_s * NSEC_PER_SEC +
-			   clock->offset / clock->freq * NSEC_PER_SEC +
-			   (uint64_t)(rest * NSEC_PER_SEC / clock->freq);
-	unsigned __int128 part = NSEC_PER_SEC % clock->freq;
-
-	return (struct own_clock){.base_ns = (int64_t)base_ns,
-		.freq = clock->freq,
-		.whole = NSEC_PER_SEC / clock->freq,
-		.part = (uint64_t)((part << 64) / clock->freq)};
-}
 
 static const struct tsdl_type *type_of(const struct tsdl_type *structure, const char *name)
 {
@@ -769,13 +687,23 @@ static struct probe_error *find_clock(
 {
 	const struct tsdl_type *time = type_of(stream->event_header, "timestamp");
 	const char *name = time && time->clock_name ? time->clock_name : "";
+	unsigned __int128 rest, part;
+	uint64_t base_ns;
 
 	if (is_time(time, name) &&
 		is_time(type_of(stream->packet_context, "timestamp_begin"), name) &&
 		is_time(type_of(stream->packet_context, "timestamp_end"), name))
 		for (const struct tsdl_clock *clock = tsdl->clocks; clock; clock = clock->next)
 			if (strcmp(clock->name, name) == 0) {
-				*ret = compile_clock(clock);
+				part = NSEC_PER_SEC % clock->freq;
+				rest = clock->offset % clock->freq;
+				base_ns = (uint64_t)clock->offset_s * NSEC_PER_SEC +
+					  clock->offset / clock->freq * NSEC_PER_SEC +
+					  (uint64_t)(rest * NSEC_PER_SEC / clock->freq);
+				*ret = (struct own_clock){.base_ns = (int64_t)base_ns,
+					.freq = clock->freq,
+					.whole = NSEC_PER_SEC / clock->freq,
+					.part = (uint64_t)((part << 64) / clock->freq)};
 				return NULL;
 			}
 	return probe_error_new(PROBE_ERROR_FORMAT, "its times are not of one clock");
@@ -804,7 +732,7 @@ static struct probe_error *compile_header(
 	if (own_context_steps(&b, OWN_EVENT_HEADER, stream->event_header, &ret->has) &&
 		(!has_all(ret->has, wanted, 2) || b.count != 3 || b.bits % BYTE ||
 			b.run_align % BYTE))
-		steps_fail(&b, "its events' header is not understood");
+		STEPS_FAIL(&b, "its events' header is not understood");
 	for (size_t i = 0; i < b.count && !b.error; i++) {
 		if (b.steps[i].op == STEP_RUN) {
 			ret->header_bytes = b.steps[i].offset;
@@ -819,63 +747,47 @@ static struct probe_error *compile_header(
 	return b.error;
 }
 
-static struct probe_error *compile_packet(
-	const struct tsdl_stream *stream, struct own_stream_class *ret)
-{
-	static const enum own_number wanted[] = {
-		OWN_BEGIN, OWN_END, OWN_CONTENT, OWN_PACKET, OWN_SEQUENCE, OWN_DISCARDED, OWN_CPU};
-	struct step_builder b = {0};
-
-	if (own_context_steps(&b, OWN_PACKET_CONTEXT, stream->packet_context, &ret->has) &&
-		!has_all(ret->has, wanted, sizeof(wanted) / sizeof(wanted[0])))
-		steps_fail(&b, "its packets' context lacks something");
-	if (!b.error)
-		steps_end(&b);
-	ret->packet = b.steps;
-	return b.error;
-}
-
-static struct probe_error *compile_stream(
-	const struct tsdl *tsdl, const struct tsdl_stream *stream, struct own_stream_class *ret)
-{
-	struct probe_error *error;
-
-	*ret = (struct own_stream_class){.id = stream->id, .described = stream};
-	error = compile_header(stream, ret);
-	if (!error)
-		error = compile_packet(stream, ret);
-	if (!error)
-		error = find_clock(tsdl, stream, &ret->clock);
-	return probe_error_prefix(error, "stream %ju", (uintmax_t)stream->id);
-}
-
 /* ---- The trace ------------------------------------------------------------------------------- */
 
-static struct probe_error *compile_packet_header(const struct tsdl *tsdl, struct own_trace *ret)
+/* Compiles what comes before a packet's events: the header, or the context. */
+static struct probe_error *compile_packet(enum own_context context,
+	const struct tsdl_type *structure, uint32_t *has, struct step **ret)
 {
-	static const enum own_number wanted[] = {OWN_MAGIC, OWN_STREAM_ID};
+	static const enum own_number header[] = {OWN_MAGIC, OWN_STREAM_ID};
+	static const enum own_number wanted[] = {
+		OWN_BEGIN, OWN_END, OWN_CONTENT, OWN_PACKET, OWN_SEQUENCE, OWN_DISCARDED, OWN_CPU};
+	bool is_header = context == OWN_PACKET_HEADER;
 	struct step_builder b = {0};
-	uint32_t has = 0;
 
-	if (own_context_steps(&b, OWN_PACKET_HEADER, tsdl->packet_header, &has) &&
-		!has_all(has, wanted, 2))
-		steps_fail(&b, "the packets' header lacks something");
-	if (!b.error)
-		steps_end(&b);
-	ret->packet_header = b.steps;
+	if (own_context_steps(&b, context, structure, has) &&
+		!(is_header ? has_all(*has, header, 2)
+			    : has_all(*has, wanted, sizeof(wanted) / sizeof(wanted[0]))))
+		STEPS_FAIL(&b, "%s",
+			is_header ? "the packets' header lacks something"
+				  : "its packets' context lacks something");
+	add(&b, STEP_END);
+	*ret = b.steps;
 	return b.error;
 }
 
 static struct probe_error *compile_streams(const struct tsdl *tsdl, struct own_trace *ret)
 {
 	for (const struct tsdl_stream *s = tsdl->streams; s; s = s->next) {
+		struct own_stream_class *class;
 		struct probe_error *error;
 
 		if (!ARRAY_ROOM(ret->streams, ret->stream_count))
 			return probe_error_no_memory();
-		error = compile_stream(tsdl, s, &ret->streams[ret->stream_count++]);
+		class = &ret->streams[ret->stream_count++];
+		*class = (struct own_stream_class){.id = s->id, .described = s};
+		error = compile_header(s, class);
+		if (!error)
+			error = compile_packet(
+				OWN_PACKET_CONTEXT, s->packet_context, &class->has, &class->packet);
+		if (!error)
+			error = find_clock(tsdl, s, &class->clock);
 		if (error)
-			return error;
+			return probe_error_prefix(error, "stream %ju", (uintmax_t)s->id);
 	}
 	ARRAY_SORT(ret->streams, ret->stream_count, id);
 	for (size_t i = 1; i < ret->stream_count; i++)
@@ -926,10 +838,11 @@ static struct probe_error *compile_events(const struct tsdl *tsdl, struct own_tr
 struct probe_error *own_trace_compile(const struct tsdl *tsdl, struct own_trace *ret)
 {
 	struct probe_error *error;
+	uint32_t has = 0;
 
 	*ret = (struct own_trace){.has_uuid = tsdl->has_uuid};
 	memcpy(ret->uuid, tsdl->uuid, sizeof(ret->uuid));
-	error = compile_packet_header(tsdl, ret);
+	error = compile_packet(OWN_PACKET_HEADER, tsdl->packet_header, &has, &ret->packet_header);
 	if (!error)
 		error = compile_streams(tsdl, ret);
 	return error ? error : compile_events(tsdl, ret);
@@ -940,8 +853,11 @@ void own_trace_free(struct own_trace *trace)
 	for (size_t i = 0; i < trace->stream_count; i++) {
 		struct own_stream_class *stream = &trace->streams[i];
 
-		for (size_t k = 0; k < stream->class_count; k++)
-			own_class_free(&stream->classes[k]);
+		for (size_t k = 0; k < stream->class_count; k++) {
+			free((char *)stream->classes[k].event.provider);
+			free(stream->classes[k].values);
+			free(stream->classes[k].steps);
+		}
 		free(stream->classes);
 		free(stream->packet);
 	}

@@ -44,22 +44,6 @@ static int64_t signed_bits(const uint8_t *run, const struct step *step)
 	return (int64_t)(word << step->left) >> step->right;
 }
 
-static double single(const uint8_t *run, const struct step *step)
-{
-	float number;
-
-	memcpy(&number, run + step->offset, sizeof(number));
-	return (double)number;
-}
-
-static double double_of(const uint8_t *run, const struct step *step)
-{
-	double number;
-
-	memcpy(&number, run + step->offset, sizeof(number));
-	return number;
-}
-
 /* ---- Fields of variable length ------------------------------------------------------------ */
 
 /* A null value has no bytes. */
@@ -69,15 +53,6 @@ static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t len
 
 	value->bytes = is_null ? NULL : (const char *)at;
 	value->length = is_null ? 0 : length;
-}
-
-/* Sets a string, which ends at the first NUL. */
-static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t length)
-{
-	const uint8_t *nul = length ? memchr(at, '\0', length) : NULL;
-
-	set_bytes(value, at, nul ? (uint64_t)(nul - at) : length);
-	value->truncated &= !nul;
 }
 
 /*
@@ -111,14 +86,6 @@ static void set_guess(
 	set_bytes(value, at, used);
 }
 
-/* Returns the end of a string with its NUL, or NULL if it has no NUL. */
-static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
-{
-	const uint8_t *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
-
-	return nul ? nul + 1 : NULL;
-}
-
 static struct probe_value *value_of(const struct step *step, const struct step_result *result)
 {
 	return &result->values[step->to];
@@ -130,21 +97,25 @@ static __attribute__((noinline)) const uint8_t *decode_variable(
 {
 	uint64_t room = (uint64_t)(end - at);
 	uint64_t length = step->from == STEP_NO_NUMBER ? step->offset : result->numbers[step->from];
-	const uint8_t *after;
+	const uint8_t *nul;
 
 	if (step->op == STEP_STRING || step->op == STEP_COMM) {
-		after = after_string(at, end);
-		if (after && step->op == STEP_COMM)
+		nul = at < end ? memchr(at, '\0', room) : NULL;
+		if (!nul)
+			return NULL;
+		if (step->op == STEP_COMM)
 			result->comm = (const char *)at;
-		else if (after)
-			set_bytes(value_of(step, result), at, (uint64_t)(after - 1 - at));
-		return after ? own_decode(step + 1, after, end, result) : NULL;
+		else
+			set_bytes(value_of(step, result), at, (uint64_t)(nul - at));
+		return own_decode(step + 1, nul + 1, end, result);
 	}
 	if (length > room / step->kind)
 		return NULL;
 	switch (step->op) {
-	case STEP_CHARS:
-		set_chars(value_of(step, result), at, length);
+	case STEP_CHARS: /* a string, which ends at the first NUL */
+		nul = length ? memchr(at, '\0', length) : NULL;
+		set_bytes(value_of(step, result), at, nul ? (uint64_t)(nul - at) : length);
+		value_of(step, result)->truncated &= !nul;
 		break;
 	case STEP_BYTES:
 		set_bytes(value_of(step, result), at, length);
@@ -163,12 +134,6 @@ static __attribute__((noinline)) const uint8_t *decode_variable(
 	return own_decode(step + 1, at + length * step->kind, end, result);
 }
 
-static void make_null(struct probe_value *value)
-{
-	value->kind = PROBE_VALUE_NULL;
-	value->u = 0;
-}
-
 /* ---- All steps ------------------------------------------------------------------------------ */
 
 const uint8_t *own_decode(
@@ -176,6 +141,7 @@ const uint8_t *own_decode(
 {
 	struct probe_value *values = result->values;
 	const uint8_t *run = at;
+	float single;
 
 	for (const struct step *step = steps;; step++) {
 		switch ((enum step_op)step->op) {
@@ -202,22 +168,22 @@ const uint8_t *own_decode(
 			values[step->to].i = signed_bits(run, step);
 			break;
 		case STEP_SINGLE:
-			values[step->to].f = single(run, step);
+			memcpy(&single, run + step->offset, sizeof(single));
+			values[step->to].f = (double)single;
 			break;
 		case STEP_DOUBLE:
-			values[step->to].f = double_of(run, step);
+			memcpy(&values[step->to].f, run + step->offset, sizeof(double));
 			break;
 		case STEP_KIND:
 			values[step->to].kind = step->kind;
 			values[step->to].truncated = false;
 			break;
 		case STEP_READABLE:
-			if (!bits(run, step))
-				make_null(&values[step->to]);
-			break;
 		case STEP_UNREADABLE:
-			if (bits(run, step))
-				make_null(&values[step->to]);
+			if ((bits(run, step) != 0) == (step->op == STEP_READABLE))
+				break;
+			values[step->to].kind = PROBE_VALUE_NULL;
+			values[step->to].u = 0;
 			break;
 		case STEP_TRUNCATED:
 			values[step->to].truncated = bits(run, step) != 0;
@@ -254,22 +220,20 @@ bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, c
 	return stream->path != NULL;
 }
 
-static void own_threads_deinit(struct map *threads)
+/* Frees the block and the threads. */
+static void free_block(struct own_stream *stream)
 {
+	const struct map *threads = &stream->threads;
+
+	free(stream->block);
+	stream->block = NULL;
 	for (size_t i = 0; i < threads->room; i++) {
 		const struct own_thread *thread = map_at(threads, i);
 
 		if (thread)
 			free(thread->comm);
 	}
-	map_clear(threads);
-}
-
-static void free_block(struct own_stream *stream)
-{
-	free(stream->block);
-	stream->block = NULL;
-	own_threads_deinit(&stream->threads);
+	map_clear(&stream->threads);
 	stream->last_thread = NULL;
 }
 
@@ -404,41 +368,7 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 	spoil(stream, why, place_of(stream, stream->at), stream->content_end);
 }
 
-/* Gives up the rest of the stream, because the next packet cannot be found. */
-static void spoil_stream(struct own_stream *stream, const char *why)
-{
-	spoil(stream, why, stream->packet_end, stream->size);
-	stream->packet_end = stream->size;
-}
-
 /* ---- Packets --------------------------------------------------------------------------------- */
-
-static const char *check_header(struct own_stream *stream, const struct step_result *result)
-{
-	const struct own_trace *trace = stream->trace;
-
-	if (result->numbers[OWN_MAGIC] != magic)
-		return "no packet begins there";
-	if (trace->has_uuid && result->uuid &&
-		memcmp(result->uuid, trace->uuid, sizeof(trace->uuid)) != 0)
-		return "a packet is of another record";
-	stream->class =
-		ARRAY_FIND(trace->streams, trace->stream_count, id, result->numbers[OWN_STREAM_ID]);
-	return stream->class ? NULL : "a packet is of a stream that is not described";
-}
-
-/* Checks a packet's sizes, in bits, which must be whole bytes. */
-static const char *check_sizes(
-	const struct own_stream *stream, const struct step_result *result, uint64_t context_bytes)
-{
-	uint64_t content = result->numbers[OWN_CONTENT], size = result->numbers[OWN_PACKET];
-
-	if (size % BITS || content % BITS || content > size || content / BITS < context_bytes)
-		return "a packet's size makes no sense";
-	if (size / BITS > stream->size - stream->packet_end)
-		return "the last packet is cut off";
-	return NULL;
-}
 
 /* Computes the losses since the previous packet. Counters start at 0. */
 static void find_losses(struct own_stream *stream, const struct step_result *result)
@@ -462,7 +392,8 @@ static void find_losses(struct own_stream *stream, const struct step_result *res
 /* Opens the packet at packet_end. If there is no packet, stream->class stays NULL. */
 static struct probe_error *open_packet(struct own_stream *stream, struct step_result *result)
 {
-	uint64_t start = stream->packet_end;
+	const struct own_trace *trace = stream->trace;
+	uint64_t start = stream->packet_end, content, size;
 	struct probe_error *error = seek(stream, start);
 	const uint8_t *at, *begin;
 	const char *why;
@@ -472,15 +403,34 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 	begin = stream->at;
 	result->uuid = NULL;
 	result->skew = stream->skew = (uintptr_t)begin & (SLACK - 1);
-	at = own_decode(stream->trace->packet_header, begin, stream->limit, result);
-	why = at ? check_header(stream, result) : "the last packet is cut off";
+	at = own_decode(trace->packet_header, begin, stream->limit, result);
+	if (!at) {
+		why = "the last packet is cut off";
+	} else if (result->numbers[OWN_MAGIC] != magic) {
+		why = "no packet begins there";
+	} else if (trace->has_uuid && result->uuid &&
+		   memcmp(result->uuid, trace->uuid, sizeof(trace->uuid)) != 0) {
+		why = "a packet is of another record";
+	} else {
+		stream->class = ARRAY_FIND(
+			trace->streams, trace->stream_count, id, result->numbers[OWN_STREAM_ID]);
+		why = stream->class ? NULL : "a packet is of a stream that is not described";
+	}
 	if (!why) {
 		at = own_decode(stream->class->packet, at, stream->limit, result);
-		why = at ? check_sizes(stream, result, (uint64_t)(at - begin))
-			 : "the last packet is cut off";
+		content = result->numbers[OWN_CONTENT];
+		size = result->numbers[OWN_PACKET];
+		/* Sizes are in bits, but must be whole bytes. */
+		if (at && (size % BITS || content % BITS || content > size ||
+				  content / BITS < (uint64_t)(at - begin)))
+			why = "a packet's size makes no sense";
+		else if (!at || size / BITS > stream->size - stream->packet_end)
+			why = "the last packet is cut off";
 	}
 	if (why) {
-		spoil_stream(stream, why);
+		/* The next packet cannot be found. */
+		spoil(stream, why, stream->packet_end, stream->size);
+		stream->packet_end = stream->size;
 		return NULL;
 	}
 	stream->at = at;
@@ -497,46 +447,24 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static uint64_t bits_at(const uint8_t *at, const struct step *step)
-{
-	uint64_t word;
-
-	memcpy(&word, at + step->offset, sizeof(word));
-	return word << step->left >> step->right;
-}
-
-/* Finds a class by id. Ids usually count from 0. */
-static const struct own_class *class_of(const struct own_stream_class *stream, uint64_t id)
-{
-	if (id < stream->class_count && stream->classes[id].id == id)
-		return &stream->classes[id];
-	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
-}
-
 /* Reads the next event's header, which is in memory. */
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
-	const struct own_class *event = class_of(class, bits_at(at, &class->id_at));
+	const struct own_class *event;
+	uint64_t id = bits(at, &class->id_at);
 
+	/* Ids usually count from 0. */
+	event = id < class->class_count && class->classes[id].id == id
+			? &class->classes[id]
+			: ARRAY_FIND(class->classes, class->class_count, id, id);
 	if (!event)
 		return false;
 	stream->event = event;
 	stream->item = OWN_ITEM_EVENT;
-	stream->time_ns = own_time_ns(&class->clock, bits_at(at, &class->time_at));
+	stream->time_ns = own_time_ns(&class->clock, bits(at, &class->time_at));
 	stream->at = at + class->header_bytes;
 	return true;
-}
-
-static void find_event(struct own_stream *stream)
-{
-	if ((size_t)(stream->limit - stream->at) < stream->class->header_bytes) {
-		if (place_of(stream, stream->at) < stream->content_end)
-			spoil_packet(stream, "an event is cut off");
-		stream->class = NULL;
-	} else if (!read_header(stream, stream->at)) {
-		spoil_packet(stream, "an event is of a kind that is not described");
-	}
 }
 
 static size_t padding(const struct own_stream *stream)
@@ -544,17 +472,6 @@ static size_t padding(const struct own_stream *stream)
 	uintptr_t place = (uintptr_t)stream->at - stream->skew;
 
 	return -place & (stream->class->header_align - 1U);
-}
-
-/* Skips the padding, and gets enough of the event into memory. */
-static struct probe_error *align(struct own_stream *stream)
-{
-	size_t over = padding(stream), left = (size_t)(stream->limit - stream->at);
-
-	stream->at += over < left ? over : left;
-	if ((size_t)(stream->limit - stream->at) >= AHEAD || is_whole(stream))
-		return NULL;
-	return fill(stream, AHEAD);
 }
 
 bool own_stream_next(struct own_stream *stream)
@@ -570,6 +487,7 @@ bool own_stream_next(struct own_stream *stream)
 struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
 {
 	struct probe_error *error = NULL;
+	size_t over, left;
 
 	stream->item = OWN_ITEM_NONE;
 	while (!error && stream->item == OWN_ITEM_NONE) {
@@ -582,9 +500,24 @@ struct probe_error *own_stream_advance(struct own_stream *stream, struct step_re
 			stream->lost = *owed;
 			*owed = 0;
 		} else if (stream->class) {
-			error = align(stream);
-			if (!error)
-				find_event(stream);
+			/* Skip the padding, and get enough of the event into memory. */
+			over = padding(stream);
+			left = (size_t)(stream->limit - stream->at);
+			stream->at += over < left ? over : left;
+			if ((size_t)(stream->limit - stream->at) < AHEAD && !is_whole(stream))
+				error = fill(stream, AHEAD);
+			if (error)
+				break;
+			left = (size_t)(stream->limit - stream->at);
+			if (left >= stream->class->header_bytes) {
+				if (!read_header(stream, stream->at))
+					spoil_packet(stream,
+						"an event is of a kind that is not described");
+				continue;
+			}
+			if (place_of(stream, stream->at) < stream->content_end)
+				spoil_packet(stream, "an event is cut off");
+			stream->class = NULL;
 		} else if (stream->packet_end < stream->size) {
 			error = open_packet(stream, result);
 		} else {

@@ -272,6 +272,11 @@ struct ctf_kind {
 	size_t site_count;
 };
 
+/* Append the description of a kind, or of one of its sites, to the metadata. */
+void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock);
+void ctf_describe_site(
+	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site);
+
 struct ctf_kinds {
 	struct ctf_kind *kinds;
 	size_t count;

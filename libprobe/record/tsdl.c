@@ -3,8 +3,6 @@
  * A parser of TSDL. Metadata has the blocks trace, env, clock, stream and event, which have values
  * (name = value;) and types (name := struct { ... };).
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,25 +13,14 @@
 /* ---- Errors and memory ----------------------------------------------------------------- */
 
 /* Keeps the first error, after which all functions return false or NULL. */
-static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
+static bool keep_error(struct tsdl_parser *p, struct probe_error *error)
 {
-	va_list ap;
-	char *why;
-	int length;
-
-	if (p->error)
-		return false;
-	va_start(ap, format);
-	length = vasprintf(&why, format, ap);
-	va_end(ap);
-	if (length < 0) {
-		p->error = probe_error_no_memory();
-		return false;
-	}
-	p->error = probe_error_new(PROBE_ERROR_FORMAT, "line %u: %s", p->line, why);
-	free(why);
+	p->error = probe_error_first(
+		p->error, p->error ? error : probe_error_prefix(error, "line %u", p->line));
 	return false;
 }
+
+#define TSDL_FAIL(p, ...) keep_error(p, probe_error_new(PROBE_ERROR_FORMAT, __VA_ARGS__))
 
 /* A result's memory: a list of blocks, from which pieces are allocated. */
 enum { BLOCK_BYTES = 1 << 16, ALIGN = _Alignof(max_align_t) };
@@ -111,7 +98,7 @@ static bool skip(struct tsdl_parser *p)
 		} else if (is_ahead(p, "/*")) {
 			close = memmem(p->at + 2, (size_t)(p->end - p->at - 2), "*/", 2);
 			if (!close)
-				return tsdl_fail(p, "a comment does not end");
+				return TSDL_FAIL(p, "a comment does not end");
 			for (; p->at < close + 2; p->at++)
 				p->line += *p->at == '\n';
 		} else if (p->at < p->end && strchr(" \t\r\n", *p->at) && *p->at) {
@@ -138,14 +125,6 @@ static bool take_word(struct tsdl_parser *p)
 	return true;
 }
 
-static int digit_of(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-}
-
 static bool take_number(struct tsdl_parser *p)
 {
 	unsigned int base = 10;
@@ -158,10 +137,13 @@ static bool take_number(struct tsdl_parser *p)
 	}
 	p->number = 0;
 	for (; p->at < p->end && is_word(*p->at); p->at++) {
-		unsigned int digit = (unsigned int)digit_of(*p->at);
+		char c = (char)(*p->at | 0x20); /* digits have this bit */
+		unsigned int digit = is_digit(*p->at)	    ? (unsigned int)(c - '0')
+				     : c >= 'a' && c <= 'f' ? (unsigned int)(c - 'a' + 10)
+							    : 16;
 
 		if (digit >= base || p->number > (UINT64_MAX - digit) / base)
-			return tsdl_fail(p, "a number is malformed, or too large");
+			return TSDL_FAIL(p, "a number is malformed, or too large");
 		p->number = p->number * base + digit;
 	}
 	p->token = TSDL_NUMBER;
@@ -183,7 +165,7 @@ static bool take_escape(struct tsdl_parser *p, char *ret)
 	for (; digits < 3 && p->at < p->end && *p->at >= '0' && *p->at <= '7'; digits++)
 		code = 8 * code + (unsigned int)(*p->at++ - '0');
 	*ret = (char)code;
-	return (digits && code) || tsdl_fail(p, "a string has an unknown escape");
+	return (digits && code) || TSDL_FAIL(p, "a string has an unknown escape");
 }
 
 static bool take_text(struct tsdl_parser *p)
@@ -194,7 +176,7 @@ static bool take_text(struct tsdl_parser *p)
 	while (close < p->end && *close != '"' && *close != '\n')
 		close += *close == '\\' && close + 1 < p->end ? 2 : 1;
 	if (close >= p->end || *close != '"')
-		return tsdl_fail(p, "a string does not end");
+		return TSDL_FAIL(p, "a string does not end");
 	copy = tsdl_alloc(p, (size_t)(close - p->at) + 1);
 	p->text = copy;
 	p->token = TSDL_TEXT;
@@ -233,7 +215,7 @@ static bool tsdl_next(struct tsdl_parser *p)
 		p->token = TSDL_MARK;
 		p->mark = *p->at++;
 	} else {
-		return tsdl_fail(p, "a character is none of the language");
+		return TSDL_FAIL(p, "a character is none of the language");
 	}
 	return true;
 }
@@ -243,20 +225,15 @@ static bool tsdl_is_mark(const struct tsdl_parser *p, char mark)
 	return p->token == TSDL_MARK && p->mark == mark;
 }
 
-static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
-{
-	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
-}
-
 /* Consume a token of this sort. Other tokens are errors. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
-	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
+	return tsdl_is_mark(p, mark) ? tsdl_next(p) : TSDL_FAIL(p, "there is no %c", mark);
 }
 
 static bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *what)
 {
-	return p->token == token ? tsdl_next(p) : tsdl_fail(p, "there is no %s", what);
+	return p->token == token ? tsdl_next(p) : TSDL_FAIL(p, "there is no %s", what);
 }
 
 static bool tsdl_take_name(struct tsdl_parser *p, const char **ret)
@@ -278,28 +255,15 @@ static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
 	if (p->token == TSDL_NUMBER ||
 		(!ret->negative && (p->token == TSDL_NAME || p->token == TSDL_TEXT)))
 		return tsdl_next(p);
-	return tsdl_fail(p, "there is no value");
+	return TSDL_FAIL(p, "there is no value");
 }
 
-/* Convert a value to an unsigned number, or to a bool. */
+/* Converts a value to an unsigned number. */
 static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
 {
 	*ret = value->number;
 	return (value->token == TSDL_NUMBER && !value->negative) ||
-	       tsdl_fail(p, "a value is no number");
-}
-
-static bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, bool *ret)
-{
-	if (value->token == TSDL_NUMBER)
-		*ret = value->number != 0;
-	else if (strcmp(value->text, "true") == 0 || strcmp(value->text, "TRUE") == 0)
-		*ret = true;
-	else if (strcmp(value->text, "false") == 0 || strcmp(value->text, "FALSE") == 0)
-		*ret = false;
-	else
-		return tsdl_fail(p, "'%s' is neither true nor false", value->text);
-	return true;
+	       TSDL_FAIL(p, "a value is no number");
 }
 
 /* Parses "{ name = value; ... }", with each() for each value. */
@@ -336,14 +300,14 @@ static bool is_little_endian(struct tsdl_parser *p, const struct tsdl_value *val
 {
 	return (value->token == TSDL_NAME &&
 		       (word_is(value->text, "le") || word_is(value->text, "native"))) ||
-	       tsdl_fail(p, "only little-endian is understood");
+	       TSDL_FAIL(p, "only little-endian is understood");
 }
 
 static bool has_encoding(
 	struct tsdl_parser *p, const struct tsdl_value *value, struct tsdl_type *type)
 {
 	if (value->token == TSDL_NUMBER)
-		return tsdl_fail(p, "an encoding is no name");
+		return TSDL_FAIL(p, "an encoding is no name");
 	type->is_text = !word_is(value->text, "none");
 	return true;
 }
@@ -351,24 +315,19 @@ static bool has_encoding(
 static bool set_align(struct tsdl_parser *p, uint64_t align, struct tsdl_type *type)
 {
 	if (!align || align > SIZE_MAX_BITS || (align & (align - 1)))
-		return tsdl_fail(p, "an alignment is no power of two up to %d", SIZE_MAX_BITS);
+		return TSDL_FAIL(p, "an alignment is no power of two up to %d", SIZE_MAX_BITS);
 	type->align = (uint32_t)align;
 	return true;
 }
 
 /* ---- Integers and enumerations ------------------------------------------------------------- */
 
-static bool set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type)
-{
-	type->size = size && size <= SIZE_MAX_BITS ? (uint32_t)size : 0;
-	return type->size || tsdl_fail(p, "an integer has not 1 to %d bits", SIZE_MAX_BITS);
-}
-
 static bool integer_attribute(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	static const char prefix[] = "clock.", suffix[] = ".value";
 	struct tsdl_type *type = data;
+	bool is_number;
 	uint64_t number;
 	size_t length;
 	char *clock;
@@ -379,14 +338,21 @@ static bool integer_attribute(
 		return is_little_endian(p, value);
 	if (word_is(name, "encoding"))
 		return has_encoding(p, value, type);
-	if (word_is(name, "signed"))
-		return tsdl_bool_of(p, value, &type->is_signed);
+	if (word_is(name, "signed")) {
+		is_number = value->token == TSDL_NUMBER;
+		type->is_signed =
+			is_number ? value->number != 0
+				  : word_is(value->text, "true") || word_is(value->text, "TRUE");
+		return is_number || type->is_signed || word_is(value->text, "false") ||
+		       word_is(value->text, "FALSE") ||
+		       TSDL_FAIL(p, "'%s' is neither true nor false", value->text);
+	}
 	if (word_is(name, "map")) {
 		length = value->token == TSDL_NAME ? strlen(value->text) : 0;
 		if (length < sizeof(prefix) + sizeof(suffix) - 2 ||
 			strncmp(value->text, prefix, sizeof(prefix) - 1) != 0 ||
 			!word_is(value->text + length - (sizeof(suffix) - 1), suffix))
-			return tsdl_fail(p, "an integer is mapped to no clock");
+			return TSDL_FAIL(p, "an integer is mapped to no clock");
 		length -= sizeof(prefix) + sizeof(suffix) - 2;
 		clock = tsdl_alloc(p, length + 1);
 		if (clock)
@@ -395,12 +361,13 @@ static bool integer_attribute(
 		return clock != NULL;
 	}
 	if (!word_is(name, "size") && !word_is(name, "align"))
-		return tsdl_fail(p, "an integer's '%s' is not understood", name);
+		return TSDL_FAIL(p, "an integer's '%s' is not understood", name);
 	if (!tsdl_number_of(p, value, &number))
 		return false;
 	if (word_is(name, "align"))
 		return set_align(p, number, type);
-	return set_size(p, number, type);
+	type->size = number && number <= SIZE_MAX_BITS ? (uint32_t)number : 0;
+	return type->size || TSDL_FAIL(p, "an integer has not 1 to %d bits", SIZE_MAX_BITS);
 }
 
 static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
@@ -409,7 +376,7 @@ static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
 	if (!tsdl_take_attributes(p, integer_attribute, type))
 		return false;
 	if (!type->size)
-		return tsdl_fail(p, "an integer has no size");
+		return TSDL_FAIL(p, "an integer has no size");
 	if (!type->align)
 		type->align = type->size % BYTE ? 1 : BYTE;
 	return true;
@@ -422,7 +389,7 @@ static bool take_label(struct tsdl_parser *p, const char **ret)
 
 	*ret = p->text;
 	if (p->token != TSDL_NAME && p->token != TSDL_TEXT)
-		return tsdl_fail(p, "an enumeration has no label");
+		return TSDL_FAIL(p, "an enumeration has no label");
 	if (!tsdl_next(p))
 		return false;
 	if (p->token != TSDL_ASSIGN)
@@ -447,7 +414,7 @@ static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 	if (!tsdl_take_mark(p, ':') || !tsdl_take_type(p, &integer))
 		return false;
 	if (integer->kind != TSDL_INTEGER)
-		return tsdl_fail(p, "an enumeration is not of integers");
+		return TSDL_FAIL(p, "an enumeration is not of integers");
 	*type = *integer;
 	type->is_unreadable = false;
 	if (!tsdl_take_mark(p, '{'))
@@ -479,7 +446,7 @@ static bool float_attribute(
 	if (word_is(name, "byte_order"))
 		return is_little_endian(p, value);
 	if (!word_is(name, "exp_dig") && !word_is(name, "mant_dig") && !word_is(name, "align"))
-		return tsdl_fail(p, "a floating-point number's '%s' is not understood", name);
+		return TSDL_FAIL(p, "a floating-point number's '%s' is not understood", name);
 	if (!tsdl_number_of(p, value, &number))
 		return false;
 	if (word_is(name, "align"))
@@ -500,7 +467,7 @@ static bool take_float(struct tsdl_parser *p, struct tsdl_type *type)
 	else if (attributes.exponent == 11 && attributes.mantissa == 53)
 		type->size = DOUBLE_BITS;
 	else
-		return tsdl_fail(p, "a floating-point number is neither float nor double");
+		return TSDL_FAIL(p, "a floating-point number is neither float nor double");
 	return true;
 }
 
@@ -508,7 +475,7 @@ static bool string_attribute(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	if (!word_is(name, "encoding"))
-		return tsdl_fail(p, "a string's '%s' is not understood", name);
+		return TSDL_FAIL(p, "a string's '%s' is not understood", name);
 	return has_encoding(p, value, data);
 }
 
@@ -546,53 +513,37 @@ static bool take_array(struct tsdl_parser *p, const struct tsdl_type **type)
 	return tsdl_take_mark(p, ']');
 }
 
-static bool take_field(struct tsdl_parser *p, struct tsdl_field *field)
-{
-	const struct tsdl_type *type;
-
-	if (!tsdl_take_type(p, &type) || !tsdl_take_name(p, &field->name))
-		return false;
-	field->name = bare_name(field->name);
-	/* Arrays of arrays are not supported: types could grow without limit. */
-	if (tsdl_is_mark(p, '[') && !take_array(p, &type))
-		return false;
-	field->type = type;
-	return tsdl_take_mark(p, ';');
-}
-
-static bool add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field)
-{
-	size_t count = type->field_count;
-	struct tsdl_field *fields;
-
-	if (!(count & (count - 1))) {
-		fields = tsdl_alloc(p, 2 * (count + 1) * sizeof(*fields));
-		if (!fields)
-			return false;
-		if (count)
-			memcpy(fields, type->fields, count * sizeof(*fields));
-		type->fields = fields;
-	}
-	type->fields[type->field_count++] = *field;
-	if (field->type->align > type->align)
-		type->align = field->type->align;
-	return true;
-}
-
 static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 {
 	struct tsdl_type given = {.align = 1};
-	struct tsdl_field field;
+	const struct tsdl_type *of;
+	struct tsdl_field *fields;
 	struct tsdl_value value;
+	const char *name;
 	uint64_t align;
 
 	*type = (struct tsdl_type){.kind = TSDL_STRUCT, .align = 1};
 	if (!tsdl_take_mark(p, '{'))
 		return false;
-	while (!tsdl_is_mark(p, '}'))
-		if (!take_field(p, &field) || !add_field(p, type, &field))
+	while (!tsdl_is_mark(p, '}')) {
+		size_t count = type->field_count;
+
+		/* Arrays of arrays are not supported: types could grow without limit. */
+		if (!tsdl_take_type(p, &of) || !tsdl_take_name(p, &name) ||
+			(tsdl_is_mark(p, '[') && !take_array(p, &of)) || !tsdl_take_mark(p, ';'))
 			return false;
-	if (!tsdl_next(p) || !tsdl_is_name(p, "align"))
+		if (!(count & (count - 1))) {
+			fields = tsdl_alloc(p, 2 * (count + 1) * sizeof(*fields));
+			if (!fields)
+				return false;
+			if (count)
+				memcpy(fields, type->fields, count * sizeof(*fields));
+			type->fields = fields;
+		}
+		type->fields[type->field_count++] = (struct tsdl_field){bare_name(name), of};
+		type->align = of->align > type->align ? of->align : type->align;
+	}
+	if (!tsdl_next(p) || p->token != TSDL_NAME || !word_is(p->text, "align"))
 		return !p->error;
 	if (!tsdl_next(p) || !tsdl_take_mark(p, '(') || !tsdl_take_value(p, &value) ||
 		!tsdl_number_of(p, &value, &align) || !set_align(p, align, &given) ||
@@ -635,7 +586,7 @@ static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret)
 	if (*ret)
 		return true;
 	if (p->depth == TSDL_DEPTH_MAX)
-		return tsdl_fail(p, "types are nested too deeply");
+		return TSDL_FAIL(p, "types are nested too deeply");
 	type = tsdl_alloc(p, sizeof(*type));
 	*ret = type;
 	for (size_t i = 0; type && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -646,7 +597,7 @@ static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret)
 		p->depth--;
 		return taken;
 	}
-	return tsdl_fail(p, "'%s' is no type that is understood", name);
+	return TSDL_FAIL(p, "'%s' is no type that is understood", name);
 }
 
 static bool tsdl_take_alias(struct tsdl_parser *p)
@@ -658,9 +609,9 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 		!tsdl_take_name(p, &name) || !tsdl_take_mark(p, ';'))
 		return false;
 	if (alias_of(p, name))
-		return tsdl_fail(p, "'%s' is defined twice", name);
+		return TSDL_FAIL(p, "'%s' is defined twice", name);
 	if (p->alias_count == TSDL_ALIASES_MAX)
-		return tsdl_fail(p, "there are more than %d names of types", TSDL_ALIASES_MAX);
+		return TSDL_FAIL(p, "there are more than %d names of types", TSDL_ALIASES_MAX);
 	p->aliases[p->alias_count++] = (struct tsdl_alias){name, type};
 	return true;
 }
@@ -675,26 +626,6 @@ struct block_kind {
 	const size_t *type_offsets;    /* offset of the struct tsdl_type * for each name */
 };
 
-static bool is(const char *name, const char *wanted)
-{
-	return strcmp(name, wanted) == 0;
-}
-
-static bool take_block_type(
-	struct tsdl_parser *p, const struct block_kind *kind, const char *name, void *data)
-{
-	const struct tsdl_type **place = NULL;
-
-	for (size_t i = 0; kind->type_names[i]; i++)
-		if (is(kind->type_names[i], name))
-			place = (const struct tsdl_type **)((char *)data + kind->type_offsets[i]);
-	if (!place)
-		return tsdl_fail(p, "'%s' is not understood", name);
-	if (!tsdl_take_type(p, place))
-		return false;
-	return (*place)->kind == TSDL_STRUCT || tsdl_fail(p, "'%s' is no structure", name);
-}
-
 static bool take_block(struct tsdl_parser *p, const struct block_kind *kind, void *data)
 {
 	struct tsdl_value value;
@@ -706,8 +637,20 @@ static bool take_block(struct tsdl_parser *p, const struct block_kind *kind, voi
 		if (!tsdl_take_name(p, &name))
 			return false;
 		if (p->token == TSDL_DEFINE) {
-			if (!tsdl_next(p) || !take_block_type(p, kind, name, data))
+			const struct tsdl_type **place = NULL;
+
+			for (size_t i = 0; kind->type_names[i]; i++)
+				if (word_is(kind->type_names[i], name))
+					place = (const struct tsdl_type **)((char *)data +
+									    kind->type_offsets[i]);
+			if (!tsdl_next(p))
 				return false;
+			if (!place)
+				return TSDL_FAIL(p, "'%s' is not understood", name);
+			if (!tsdl_take_type(p, place))
+				return false;
+			if ((*place)->kind != TSDL_STRUCT)
+				return TSDL_FAIL(p, "'%s' is no structure", name);
 		} else if (!tsdl_take(p, TSDL_ASSIGN, "=") || !tsdl_take_value(p, &value) ||
 			   !kind->value(p, name, &value, data)) {
 			return false;
@@ -734,13 +677,13 @@ static bool take_uuid(struct tsdl_parser *p, const struct tsdl_value *value)
 		if (*at == '-')
 			continue;
 		if (!digit || count == 2 * TSDL_UUID_BYTES)
-			return tsdl_fail(p, "the uuid is malformed");
+			return TSDL_FAIL(p, "the uuid is malformed");
 		p->tsdl->uuid[count / 2] =
 			(uint8_t)(p->tsdl->uuid[count / 2] << 4 | (digit - digits));
 		count++;
 	}
 	p->tsdl->has_uuid = true;
-	return count == 2 * TSDL_UUID_BYTES || tsdl_fail(p, "the uuid is malformed");
+	return count == 2 * TSDL_UUID_BYTES || TSDL_FAIL(p, "the uuid is malformed");
 }
 
 static bool trace_value(
@@ -749,17 +692,17 @@ static bool trace_value(
 	uint64_t number;
 
 	(void)data;
-	if (is(name, "uuid"))
+	if (word_is(name, "uuid"))
 		return take_uuid(p, value);
-	if (is(name, "byte_order"))
-		return (value->token == TSDL_NAME && is(value->text, "le")) ||
-		       tsdl_fail(p, "only little-endian is understood");
-	if (!is(name, "major") && !is(name, "minor"))
-		return tsdl_fail(p, "the trace's '%s' is not understood", name);
+	if (word_is(name, "byte_order"))
+		return (value->token == TSDL_NAME && word_is(value->text, "le")) ||
+		       TSDL_FAIL(p, "only little-endian is understood");
+	if (!word_is(name, "major") && !word_is(name, "minor"))
+		return TSDL_FAIL(p, "the trace's '%s' is not understood", name);
 	if (!tsdl_number_of(p, value, &number))
 		return false;
-	return number == (is(name, "major") ? 1 : 8) ||
-	       tsdl_fail(p, "it is not of version 1.8 of the Common Trace Format");
+	return number == (word_is(name, "major") ? 1 : 8) ||
+	       TSDL_FAIL(p, "it is not of version 1.8 of the Common Trace Format");
 }
 
 static bool take_trace(struct tsdl_parser *p)
@@ -776,7 +719,7 @@ static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	(void)data;
-	if (value->token == TSDL_TEXT && is(name, "tracer_version"))
+	if (value->token == TSDL_TEXT && word_is(name, "tracer_version"))
 		p->tsdl->tracer_version = value->text;
 	return true;
 }
@@ -795,23 +738,23 @@ static bool clock_value(
 {
 	struct tsdl_clock *clock = data;
 
-	if (is(name, "name")) {
+	if (word_is(name, "name")) {
 		if (value->token == TSDL_NUMBER)
-			return tsdl_fail(p, "a clock's name is none");
+			return TSDL_FAIL(p, "a clock's name is none");
 		clock->name = value->text;
 		return true;
 	}
-	if (is(name, "description") || is(name, "precision") || is(name, "absolute") ||
-		is(name, "uuid"))
+	if (word_is(name, "description") || word_is(name, "precision") ||
+		word_is(name, "absolute") || word_is(name, "uuid"))
 		return true;
-	if (is(name, "freq"))
+	if (word_is(name, "freq"))
 		return tsdl_number_of(p, value, &clock->freq);
-	if (is(name, "offset"))
+	if (word_is(name, "offset"))
 		return tsdl_number_of(p, value, &clock->offset);
-	if (!is(name, "offset_s"))
-		return tsdl_fail(p, "a clock's '%s' is not understood", name);
+	if (!word_is(name, "offset_s"))
+		return TSDL_FAIL(p, "a clock's '%s' is not understood", name);
 	if (value->token != TSDL_NUMBER || value->number > INT64_MAX)
-		return tsdl_fail(p, "a clock's offset is no number");
+		return TSDL_FAIL(p, "a clock's offset is no number");
 	clock->offset_s = value->negative ? -(int64_t)value->number : (int64_t)value->number;
 	return true;
 }
@@ -826,9 +769,9 @@ static bool take_clock(struct tsdl_parser *p)
 	if (!take_block(p, &kind, clock))
 		return false;
 	if (!clock->name || !clock->freq)
-		return tsdl_fail(p, "a clock has no %s", clock->name ? "frequency" : "name");
+		return TSDL_FAIL(p, "a clock has no %s", clock->name ? "frequency" : "name");
 	if (p->clock_count++ == TSDL_CLOCKS_MAX)
-		return tsdl_fail(p, "there are more than %d clocks", TSDL_CLOCKS_MAX);
+		return TSDL_FAIL(p, "there are more than %d clocks", TSDL_CLOCKS_MAX);
 	*p->ends.clocks = clock;
 	p->ends.clocks = &clock->next;
 	return true;
@@ -841,8 +784,8 @@ static bool stream_value(
 {
 	struct tsdl_stream *stream = data;
 
-	return is(name, "id") ? tsdl_number_of(p, value, &stream->id)
-			      : tsdl_fail(p, "a stream's '%s' is not understood", name);
+	return word_is(name, "id") ? tsdl_number_of(p, value, &stream->id)
+				   : TSDL_FAIL(p, "a stream's '%s' is not understood", name);
 }
 
 static bool take_stream(struct tsdl_parser *p)
@@ -867,17 +810,17 @@ static bool event_value(
 {
 	struct tsdl_event *event = data;
 
-	if (is(name, "id"))
+	if (word_is(name, "id"))
 		return tsdl_number_of(p, value, &event->id);
-	if (is(name, "stream_id"))
+	if (word_is(name, "stream_id"))
 		return tsdl_number_of(p, value, &event->stream_id);
-	if (is(name, "name")) {
+	if (word_is(name, "name")) {
 		event->name = value->text;
-		return value->token != TSDL_NUMBER || tsdl_fail(p, "an event's name is none");
+		return value->token != TSDL_NUMBER || TSDL_FAIL(p, "an event's name is none");
 	}
 	/* These attributes do not affect events' bytes. */
-	return is(name, "model.emf.uri") || is(name, "loglevel") ||
-	       tsdl_fail(p, "an event's '%s' is not understood", name);
+	return word_is(name, "model.emf.uri") || word_is(name, "loglevel") ||
+	       TSDL_FAIL(p, "an event's '%s' is not understood", name);
 }
 
 static bool take_event(struct tsdl_parser *p)
@@ -897,7 +840,7 @@ static bool take_event(struct tsdl_parser *p)
 
 /* ---- The metadata ---------------------------------------------------------------------------- */
 
-static bool take_statement(struct tsdl_parser *p)
+struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret)
 {
 	static const struct {
 		const char *name;
@@ -910,27 +853,26 @@ static bool take_statement(struct tsdl_parser *p)
 		{"stream", take_stream},
 		{"event", take_event},
 	};
-	const char *name;
-
-	if (!tsdl_take_name(p, &name))
-		return false;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (is(kinds[i].name, name))
-			return kinds[i].take(p);
-	return tsdl_fail(p, "'%s' is not understood", name);
-}
-
-struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret)
-{
+	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 	struct tsdl_parser p = {.tsdl = ret,
 		.at = text,
 		.end = text + length,
 		.line = 1,
 		.ends = {&ret->clocks, &ret->streams, &ret->events}};
 
+	const char *name;
+
 	*ret = (struct tsdl){0};
 	tsdl_next(&p);
-	while (!p.error && p.token != TSDL_END)
-		take_statement(&p);
+	while (!p.error && p.token != TSDL_END && tsdl_take_name(&p, &name)) {
+		size_t i = 0;
+
+		while (i < KINDS && !word_is(kinds[i].name, name))
+			i++;
+		if (i < KINDS)
+			kinds[i].take(&p);
+		else
+			TSDL_FAIL(&p, "'%s' is not understood", name);
+	}
 	return p.error;
 }

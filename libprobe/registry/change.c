@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/permission.h"
@@ -195,17 +196,15 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
  */
 static pid_t find_holder(const char *file)
 {
-	FILE *locks = fopen("/proc/locks", "re");
+	AUTO_FILE FILE *locks = fopen("/proc/locks", "re");
 	char line[256], found[PATH_BYTES];
-	int pid = 0, its_pid;
+	int pid;
 
-	while (locks && !pid && fgets(line, sizeof(line), locks))
-		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &its_pid, found) == 2 &&
+	while (locks && fgets(line, sizeof(line), locks))
+		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &pid, found) == 2 &&
 			strcmp(found, file) == 0)
-			pid = its_pid;
-	if (locks)
-		fclose(locks);
-	return pid;
+			return pid;
+	return 0;
 }
 
 /*
@@ -214,7 +213,7 @@ static pid_t find_holder(const char *file)
  */
 static bool has_lock(pid_t pid, const char *file)
 {
-	DIR *dir = opendir(procfs_path("/proc/%d/fdinfo", pid).text);
+	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fdinfo", pid).text);
 	char text[4096];
 	const struct dirent *entry;
 	bool found = false;
@@ -230,7 +229,6 @@ static bool has_lock(pid_t pid, const char *file)
 			       : NULL;
 		found = lock && strstr(lock, file);
 	}
-	closedir(dir);
 	return found;
 }
 
@@ -801,23 +799,6 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 
 enum { DESCRIPTORS_MAX = 32 };
 
-/* Counts unused numbers just below *end, by poll(2). Moves *end down past them. */
-static size_t count_unused(rlim_t *end)
-{
-	struct pollfd fds[DESCRIPTORS_MAX];
-	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
-	size_t unused = 0;
-
-	*end -= count;
-	for (nfds_t i = 0; i < count; i++)
-		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
-	if (poll(fds, count, 0) < 0)
-		return 0;
-	for (nfds_t i = 0; i < count; i++)
-		unused += (fds[i].revents & POLLNVAL) != 0;
-	return unused;
-}
-
 struct probe_error *change_need_descriptors(const struct change *change, size_t count)
 {
 	struct rlimit limit = {0};
@@ -826,8 +807,18 @@ struct probe_error *change_need_descriptors(const struct change *change, size_t 
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Count from the highest number down: the kernel gives out the lowest number first. */
-	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
-		unused += count_unused(&end);
+	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;) {
+		struct pollfd fds[DESCRIPTORS_MAX];
+		nfds_t some = end < DESCRIPTORS_MAX ? end : DESCRIPTORS_MAX;
+
+		end -= some;
+		for (nfds_t i = 0; i < some; i++)
+			fds[i] = (struct pollfd){.fd = (int)(end + i)};
+		if (poll(fds, some, 0) < 0)
+			continue;
+		for (nfds_t i = 0; i < some; i++)
+			unused += (fds[i].revents & POLLNVAL) != 0;
+	}
 	if (unused >= count)
 		return NULL;
 	return probe_error_system(EMFILE,

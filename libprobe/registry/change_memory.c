@@ -605,7 +605,7 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 {
 	const struct registry *r = &change->registry;
 	AUTO_FREE struct maps_part *parts = calloc(r->session_count + 1, sizeof(*parts));
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 	struct probe_error *error;
 	size_t count = 0;
 
@@ -629,7 +629,6 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 			!lasting_note(names, &maps, session->data))
 			error = probe_error_no_memory();
 	}
-	maps_deinit(&maps);
 	return error;
 }
 

@@ -179,16 +179,6 @@ static size_t take_difference(struct scan *s, const struct piece *p, size_t from
 	return at + 1;
 }
 
-static void compare(struct scan *s, const struct piece *p)
-{
-	for (size_t at = 0, from = 0; at < p->size;) {
-		if (p->memory[at] == p->file[at])
-			at++;
-		else
-			from = at = take_difference(s, p, from, at);
-	}
-}
-
 /* ---- Modules ---------------------------------------------------------------------------- */
 
 /* Compares copied pages, and the first bytes behind them, because the last jump may end there. */
@@ -203,7 +193,12 @@ static void compare_run(struct scan *s, const struct module *module, uint64_t st
 		p.size = object_read(module->object, start - module->bias, p.file, p.size);
 		size = memory_read(s->pid, start, p.memory, p.size);
 		p.size = size < p.size ? size : p.size;
-		compare(s, &p);
+		for (size_t at = 0, from = 0; at < p.size;) {
+			if (p.memory[at] == p.file[at])
+				at++;
+			else
+				from = at = take_difference(s, &p, from, at);
+		}
 	} else {
 		s->failed = true;
 	}
@@ -318,14 +313,6 @@ static void add_remains(struct scan *s, const struct maps *maps)
 	}
 }
 
-static bool any_data(struct scan *s, const struct maps *maps)
-{
-	for (size_t i = 0; i < maps->count; i++)
-		if (is_its_data(s, &maps->items[i]))
-			return true;
-	return false;
-}
-
 struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct modules *modules,
 	struct registry *ret, bool *lost_ret)
 {
@@ -340,7 +327,9 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 	find_code(&s, maps);
 	if (s.code.count)
 		compare_all(&s, maps, modules);
-	*lost_ret = found.site_count || any_data(&s, maps);
+	*lost_ret = found.site_count;
+	for (size_t i = 0; i < maps->count && !*lost_ret; i++)
+		*lost_ret = is_its_data(&s, &maps->items[i]);
 	if (*lost_ret)
 		add_remains(&s, maps);
 	registry_sort(&found);
@@ -478,15 +467,13 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 /* Finds orphaned descriptors, at most `room`. Returns their number. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
-	DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
+	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	struct dirent *entry;
 	size_t count = 0;
 
 	while (dir && count < room && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
 			fds[count++] = atoll(entry->d_name);
-	if (dir)
-		closedir(dir);
 	return count;
 }
 

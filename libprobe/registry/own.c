@@ -60,23 +60,6 @@ static struct probe_error *is_guard(
 	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
-/* Finds out whether a page was never written. *ret is false if /proc/PID/pagemap is unavailable. */
-static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
-{
-	int pagemap = memory_open_pagemap(pid);
-	bool there = true;
-
-	*ret = false;
-	if (pagemap < 0)
-		return procfs_no_room(errno)
-			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)pid)
-			       : NULL;
-	memory_run(pagemap, page, page_bytes(), &there);
-	close(pagemap);
-	*ret = !there;
-	return NULL;
-}
-
 static struct probe_error *guard_works(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -93,6 +76,8 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	const struct mapping *m, const struct own_extent *extent, bool *ret)
 {
 	struct probe_error *error;
+	bool there = true;
+	int pagemap;
 
 	if (extent->inode != OWN_GUARD && extent->inode != OWN_NEW_GUARD) {
 		*ret = shared_is_named(m) &&
@@ -102,7 +87,16 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	error = is_guard(c->pid, c->mem, maps, extent->start, ret);
 	if (error || *ret || extent->inode == OWN_GUARD || !is_one_page(maps, extent->start))
 		return error;
-	return is_untouched(c->pid, extent->start, ret);
+	/* A page that was never written may be a guard that a controller has just mapped. */
+	pagemap = memory_open_pagemap(c->pid);
+	if (pagemap < 0)
+		return procfs_no_room(errno)
+			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)c->pid)
+			       : NULL;
+	memory_run(pagemap, extent->start, page_bytes(), &there);
+	close(pagemap);
+	*ret = !there;
+	return NULL;
 }
 
 /* Adjacent mappings that belong to an extent and to those that follow it. */
@@ -180,7 +174,7 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 {
 	struct maps_part parts[AT_ONCE];
 	bool was_stopped = c->stopped;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 	struct probe_error *error;
 
 	for (size_t i = 0; i < count; i++)
@@ -196,7 +190,6 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 		error = unmap_stopped(c, extents, count, &maps);
 	if (!was_stopped)
 		change_resume(c);
-	maps_deinit(&maps);
 	return error;
 }
 
@@ -272,18 +265,29 @@ static struct probe_error *trim_arenas(struct registry *r, const struct maps *ma
 	return NULL;
 }
 
-bool own_has_data(const struct maps *maps, const struct reg_session *session)
+/* Returns true if mappings of one file, which are all what `is` says, cover [at, at + size). */
+static bool has_whole(const struct maps *maps, uint64_t at, uint64_t size, uint64_t inode,
+	bool (*is)(const struct mapping *m))
 {
-	uint64_t at = session->data, end = at + session->data_size;
 	const struct mapping *m = maps_find(maps, at);
+	uint64_t end = at + size;
 
 	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
-		if (!shared_is_data(m) || m->inode != session->inode || !m->readable ||
-			!m->writable)
+		if (!is(m) || m->inode != inode)
 			return false;
 		at = m->end;
 	}
 	return at >= end;
+}
+
+static bool is_usable_data(const struct mapping *m)
+{
+	return shared_is_data(m) && m->readable && m->writable;
+}
+
+bool own_has_data(const struct maps *maps, const struct reg_session *session)
+{
+	return has_whole(maps, session->data, session->data_size, session->inode, is_usable_data);
 }
 
 /*
@@ -344,18 +348,19 @@ static struct probe_error *check_home(pid_t pid, int mem, const struct registry 
 	struct maps_part part = {r->home, 1};
 	struct probe_error *error = check_program(pid, mem);
 	const struct mapping *home;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 
 	if (!error)
 		error = maps_read_parts(pid, &part, 1, &maps);
-	home = error ? NULL : maps_find(&maps, r->home);
-	if (!error && (!home || !shared_is_code(home)))
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d has just changed its memory, or become another program: try "
-			"again",
-			(int)pid);
-	maps_deinit(&maps);
-	return error;
+	if (error)
+		return error;
+	home = maps_find(&maps, r->home);
+	return home && shared_is_code(home)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_STATE,
+				 "process %d has just changed its memory, or become another "
+				 "program: try again",
+				 (int)pid);
 }
 
 struct probe_error *own_check(
@@ -392,20 +397,6 @@ struct probe_error *own_check(
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }
 
-/* Returns true if the whole arena is still ours. */
-static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
-{
-	uint64_t at = arena->start, end = at + arena->size;
-	const struct mapping *m = maps_find(maps, at);
-
-	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
-		if (!shared_is_code(m) || m->inode != arena->inode)
-			return false;
-		at = m->end;
-	}
-	return at >= end;
-}
-
 static struct probe_error *has_all(
 	pid_t pid, int mem, const struct maps *maps, const struct registry *r, bool *ret)
 {
@@ -416,7 +407,8 @@ static struct probe_error *has_all(
 	if (guard)
 		error = guard_works(pid, mem, maps, guard, &all);
 	for (size_t i = 0; i < r->arena_count && all; i++)
-		all = has_arena(maps, &r->arenas[i]);
+		all = has_whole(maps, r->arenas[i].start, r->arenas[i].size, r->arenas[i].inode,
+			shared_is_code);
 	for (size_t i = 0; i < r->session_count && all; i++)
 		all = r->sessions[i].flags & REG_SESSION_RETIRED ||
 		      own_has_data(maps, &r->sessions[i]);
@@ -429,7 +421,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	AUTO_FREE struct maps_part *parts =
 		calloc(r->arena_count + r->session_count + 1, sizeof(*parts));
 	struct probe_error *error;
-	struct maps maps = {0};
+	AUTO_MAPS struct maps maps = {0};
 	size_t count = 0;
 
 	if (!parts)
@@ -443,7 +435,6 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	error = maps_read_parts(pid, parts, count, &maps);
 	if (!error)
 		error = has_all(pid, mem, &maps, r, ret);
-	maps_deinit(&maps);
 	return error || *ret ? error : check_program(pid, mem);
 }
 

@@ -6,11 +6,8 @@
  * registry; otherwise the registry's probes replace its notes.
  *
  * The registry has names, and for each probe a key: a hash (FNV-1a) of the address of the module's
- * first note, the provider and the name. Its steps can be undone, so a key and a guessed name yield
- * an address. If the name is wrong, the address is rarely in the module. Guessing finds the names
- * of probes that an older probectl enabled without storing them. The guesses are the names that the
- * user has typed, and those in the file that is at the path now, usually the library's next
- * version.
+ * first note, the provider and the name. Its steps can be undone, so a key and a name yield the
+ * address, which tells the module.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -154,27 +151,6 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
-static struct fact *facts_of(const struct module *module, size_t *count_ret)
-{
-	const struct sdt_notes *notes = &module->notes;
-	size_t count = notes->count + module->functions.count;
-	struct fact *facts = calloc(count + 1, sizeof(*facts));
-
-	for (size_t i = 0; facts && i < count; i++) {
-		const struct sdt_note *note = i < notes->count
-						      ? &notes->notes[i]
-						      : module->functions.items[i - notes->count];
-
-		facts[i] = (struct fact){note->pc + module->bias,
-			select_key(notes, module->bias, note->provider, note->name)};
-	}
-	if (facts)
-		qsort(facts, count, sizeof(*facts), compare_facts);
-	*count_ret = count;
-	return facts;
-}
-
 /* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
@@ -230,7 +206,8 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r,
 	size_t first = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->start);
 	size_t end = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->end);
 	struct probe_error *error = first < end ? module_read_notes(module) : NULL;
-	struct fact *facts;
+	const struct sdt_notes *notes = &module->notes;
+	AUTO_FREE struct fact *facts = NULL; /* the sites of the file, sorted */
 	size_t count;
 	bool changed = false;
 
@@ -239,9 +216,19 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r,
 	error = recall_functions(r, names, first, end, module);
 	if (error)
 		return error;
-	facts = facts_of(module, &count);
+	count = notes->count + module->functions.count;
+	facts = calloc(count + 1, sizeof(*facts));
 	if (!facts)
 		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		const struct sdt_note *note = i < notes->count
+						      ? &notes->notes[i]
+						      : module->functions.items[i - notes->count];
+
+		facts[i] = (struct fact){note->pc + module->bias,
+			select_key(notes, module->bias, note->provider, note->name)};
+	}
+	qsort(facts, count, sizeof(*facts), compare_facts);
 	for (size_t i = first; i < end && !changed; i++) {
 		const struct reg_stub *stub = &r->stubs[i];
 		const struct fact fact = {stub->pc, stub->key};
@@ -250,31 +237,10 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r,
 			  !bsearch(&fact, facts, count, sizeof(*facts), compare_facts) &&
 			  is_patched(pid, r, stub);
 	}
-	free(facts);
 	return changed ? module_distrust(module, has_changed) : NULL;
 }
 
-/*
- * Adds files whose ELF header in memory was overwritten, so that they are not recognised as modules
- * any more.
- */
-static struct probe_error *add_missing(
-	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < r->stub_count && !error; i++)
-		if (is_probed(r, &r->stubs[i]) && !modules_find(modules, r->stubs[i].pc) &&
-			is_patched(pid, r, &r->stubs[i]))
-			error = modules_add_unread(modules, maps, r->stubs[i].pc, has_changed);
-	return error;
-}
-
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-struct candidate {
-	const char *provider, *name; /* strings in the storage of recall.notes */
-};
 
 /* A site, and the key of its probe. */
 struct probed {
@@ -287,8 +253,6 @@ struct recall {
 	const struct registry_names *names;
 	const struct probed *sites; /* the sites, sorted by key */
 	size_t site_count;
-	struct candidate *candidates;
-	size_t candidate_count;
 	struct sdt_notes notes;
 	char *at; /* the first free byte in the storage of the notes */
 };
@@ -299,66 +263,6 @@ static const char *store(struct recall *recall, const char *text)
 
 	recall->at = stpcpy(recall->at, text) + 1;
 	return copy;
-}
-
-static struct candidate stored(struct recall *recall, const char *provider, const char *name)
-{
-	struct candidate ret = {.provider = store(recall, provider)};
-
-	ret.name = store(recall, name);
-	return ret;
-}
-
-/* Reads the notes of the file that is at the module's path now; *ret is empty if it is not ELF. */
-static void read_successor(const struct module *module, struct sdt_notes *ret)
-{
-	struct object *object = NULL;
-	struct probe_error *error;
-
-	*ret = (struct sdt_notes){0};
-	if (module->successor < 0)
-		return;
-	error = object_open_fd(module->successor, module->path, &object);
-	if (!error)
-		error = sdt_read(object, ret);
-	object_close(object);
-	probe_error_free(error);
-}
-
-static size_t bytes_of(const char *provider, const char *name)
-{
-	return strlen(provider) + strlen(name) + 2;
-}
-
-static bool find_candidates(
-	struct recall *recall, const struct probe_pattern *const *patterns, size_t count)
-{
-	const struct registry_names *names = recall->names;
-	const char *provider, *name;
-	struct sdt_notes now;
-	size_t bytes = 1;
-
-	read_successor(recall->module, &now);
-	for (size_t i = 0; i < names->count; i++)
-		bytes += bytes_of(names->items[i].provider, names->items[i].name);
-	for (size_t i = 0; i < count; i++)
-		if (pattern_names(patterns[i], &provider, &name))
-			bytes += bytes_of(provider, name);
-	for (size_t i = 0; i < now.count; i++)
-		bytes += bytes_of(now.notes[i].provider, now.notes[i].name);
-	recall->candidates = calloc(count + now.count + 1, sizeof(*recall->candidates));
-	recall->notes.storage = recall->at = malloc(bytes);
-	if (recall->candidates && recall->at) {
-		for (size_t i = 0; i < count; i++)
-			if (pattern_names(patterns[i], &provider, &name))
-				recall->candidates[recall->candidate_count++] =
-					stored(recall, provider, name);
-		for (size_t i = 0; i < now.count; i++)
-			recall->candidates[recall->candidate_count++] =
-				stored(recall, now.notes[i].provider, now.notes[i].name);
-	}
-	sdt_notes_deinit(&now);
-	return recall->candidates && recall->at;
 }
 
 /* Returns true if the key and this name yield an address in the module. */
@@ -373,34 +277,16 @@ static bool fits(struct recall *recall, uint64_t key, const char *provider, cons
 	return true;
 }
 
-static bool find_name(struct recall *recall, uint64_t key, struct candidate *ret)
-{
-	const struct reg_name *known = registry_names_find(recall->names, key);
-
-	if (known) {
-		if (!fits(recall, key, known->provider, known->name))
-			return false;
-		*ret = stored(recall, known->provider, known->name);
-		return true;
-	}
-	for (size_t i = 0; i < recall->candidate_count; i++) {
-		*ret = recall->candidates[i];
-		if (fits(recall, key, ret->provider, ret->name))
-			return true;
-	}
-	return false;
-}
-
 static bool add_note(
-	struct recall *recall, const struct candidate *candidate, uint64_t pc, uint64_t semaphore)
+	struct recall *recall, const struct reg_name *name, uint64_t pc, uint64_t semaphore)
 {
 	struct sdt_notes *notes = &recall->notes;
 
 	if (!ARRAY_ROOM(notes->notes, notes->count))
 		return false;
-	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
-		.kind = sdt_kind_of(candidate->provider, candidate->name),
-		.name = candidate->name,
+	notes->notes[notes->count++] = (struct sdt_note){.provider = name->provider,
+		.kind = sdt_kind_of(name->provider, name->name),
+		.name = name->name,
 		.args = "",
 		.pc = pc,
 		.semaphore = semaphore};
@@ -410,7 +296,7 @@ static bool add_note(
 /*
  * Adds a note for each site of a probe. If the probe has no site, adds one note with its semaphore.
  */
-static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
+static bool add_notes(struct recall *recall, const struct reg_name *name, uint64_t key)
 {
 	const struct reg_semaphore *semaphores;
 	size_t count, before = recall->notes.count;
@@ -425,10 +311,10 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 		if (recall->sites[i].pc == last)
 			continue;
 		last = recall->sites[i].pc;
-		if (!add_note(recall, candidate, last, semaphore))
+		if (!add_note(recall, name, last, semaphore))
 			return false;
 	}
-	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
+	return recall->notes.count > before || add_note(recall, name, 0, semaphore);
 }
 
 static bool recall_all(struct recall *recall)
@@ -438,14 +324,17 @@ static bool recall_all(struct recall *recall)
 
 	for (size_t i = 0; i < r->probe_count; i++) {
 		uint64_t key = r->probes[i].key;
-		struct candidate candidate;
+		const struct reg_name *known = registry_names_find(recall->names, key);
 		bool is_in_module = false;
 
 		/* A probe has an element for each of its sessions. */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
-		if (find_name(recall, key, &candidate)) {
-			if (!add_notes(recall, &candidate, key))
+		if (known && fits(recall, key, known->provider, known->name)) {
+			struct reg_name name = {.provider = store(recall, known->provider)};
+
+			name.name = store(recall, known->name);
+			if (!add_notes(recall, &name, key))
 				return false;
 			continue;
 		}
@@ -467,18 +356,19 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry,
-	const struct probe_pattern *const *patterns, size_t count)
+static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry)
 {
 	struct registry_names names;
 	struct probe_error *error = registry_names(registry, &names);
 	/* The sites of all probes, sorted by key. */
 	AUTO_FREE struct probed *sites = calloc(registry->stub_count + 1, sizeof(*sites));
-	size_t site_count = 0;
+	size_t site_count = 0, bytes = 1;
 	bool ok = sites != NULL;
 
 	if (error)
 		return error;
+	for (size_t i = 0; i < names.count; i++)
+		bytes += strlen(names.items[i].provider) + strlen(names.items[i].name) + 2;
 	for (size_t i = 0; ok && i < registry->stub_count; i++)
 		if (registry->stubs[i].pc)
 			sites[site_count++] =
@@ -493,8 +383,8 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 			continue;
 		recall.sites = sites;
 		recall.site_count = site_count;
-		ok = find_candidates(&recall, patterns, count) && recall_all(&recall);
-		free(recall.candidates);
+		recall.notes.storage = recall.at = malloc(bytes);
+		ok = recall.at && recall_all(&recall);
 		/* The module owns the notes. */
 		recall.module->notes = recall.notes;
 		recall.module->notes_read = true;
@@ -504,7 +394,7 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 }
 
 struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
-	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count)
+	const struct registry *registry)
 {
 	struct registry_names names;
 	struct probe_error *error;
@@ -517,7 +407,14 @@ struct probe_error *recall_probes(struct modules *modules, pid_t pid, const stru
 	for (size_t i = 0; i < modules->count && !error; i++)
 		error = check_module(pid, registry, &names, &modules->items[i]);
 	registry_names_deinit(&names);
-	if (!error)
-		error = add_missing(pid, maps, registry, modules);
-	return error ? error : recall_unread(modules, registry, patterns, count);
+	/* Add files whose ELF header in memory was overwritten: they are not recognised any more.
+	 */
+	for (size_t i = 0; i < registry->stub_count && !error; i++) {
+		const struct reg_stub *stub = &registry->stubs[i];
+
+		if (is_probed(registry, stub) && !modules_find(modules, stub->pc) &&
+			is_patched(pid, registry, stub))
+			error = modules_add_unread(modules, maps, stub->pc, has_changed);
+	}
+	return error ? error : recall_unread(modules, registry);
 }

@@ -338,16 +338,13 @@ static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
 	const struct mapping *m = maps_find(maps, image);
-	struct maps now = {0};
-	bool found = m && shared_is_code(m);
+	AUTO_MAPS struct maps now = {0};
 
-	if (found)
+	if (m && shared_is_code(m))
 		return true;
 	probe_error_free(maps_read_parts(pid, &part, 1, &now));
 	m = maps_find(&now, image);
-	found = m && shared_is_code(m);
-	maps_deinit(&now);
-	return found;
+	return m && shared_is_code(m);
 }
 
 struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct registry *ret)

@@ -503,13 +503,12 @@ PROBE_MUST_CHECK struct probe_error *lost_find(pid_t pid, const struct maps *map
 
 /*
  * Discards the file of each module that contradicts the registry, and gives it notes from the
- * registry, for probes whose name is known or spelt out by a pattern. Such probes can only be shown
- * and switched off: they have no arguments. May add modules, so invalidates pointers to them.
- * Errors: PROBE_ERROR_MEMORY. See recall.c.
+ * registry, for probes whose name is known. Such probes can only be shown and switched off: they
+ * have no arguments. May add modules, so invalidates pointers to them. Errors: PROBE_ERROR_MEMORY.
+ * See recall.c.
  */
 PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_t pid,
-	const struct maps *maps, const struct registry *registry,
-	const struct probe_pattern *const *patterns, size_t count);
+	const struct maps *maps, const struct registry *registry);
 
 /* ---- Site ------------------------------------------------------------------------------------ */
 

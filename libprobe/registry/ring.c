@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
@@ -389,7 +390,7 @@ static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
 static void scan(struct writers *cache, pid_t pid)
 {
 	pid_t *pids = cache->children ? children_of(pid) : NULL, outer;
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 
 	while ((outer = procfs_next_id(threads))) {
 		long inner = procfs_status_last_number(outer, "NSpid:");
@@ -397,8 +398,6 @@ static void scan(struct writers *cache, pid_t pid)
 		if (inner > 0)
 			remember(cache, (pid_t)inner, pid, outer);
 	}
-	if (threads)
-		closedir(threads);
 	for (size_t i = 0; pids && pids[i]; i++)
 		scan(cache, pids[i]);
 	free(pids);

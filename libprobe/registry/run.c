@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
@@ -150,15 +151,13 @@ struct probe_error *change_judge(struct change *change)
 static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
 {
 	struct probe_error *error = change_judge(change);
-	DIR *threads = error ? NULL : procfs_threads(change->pid);
+	AUTO_DIR DIR *threads = error ? NULL : procfs_threads(change->pid);
 	bool found = !threads;
 	pid_t tid;
 
 	change->seccomp.wanted = kind;
 	while (!found && (tid = procfs_next_thread(change->pid, threads)))
 		found = seccomp_may_run(&change->seccomp, tid);
-	if (threads)
-		closedir(threads);
 	return error || found ? error : seccomp_error(&change->seccomp, kind);
 }
 

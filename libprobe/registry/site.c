@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -82,31 +83,28 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * Returns true if the page that we patched is still the process's own copy. Then it has the text of
- * the mapped file, even if the file was written to. Another library's text has no copies.
- */
-static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
-{
-	const struct mapping *mapping = maps_find(&change->maps, site->patch);
-
-	return mapping && mapping->executable && mapping->inode &&
-	       memory_is_own_copy(pagemap, site->patch, false);
-}
-
-/*
  * Changes a state to SITE_GONE if the site's library was closed (and maybe opened again), or if the
  * site was never patched in this forked child.
  */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
 {
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
 	switch (state) {
 	case SITE_ORIGINAL:
 		return !inherited && memory_is_own_copy(pagemap, site->patch, false) ? state
 										     : SITE_GONE;
 	case SITE_COVERED:
 	case SITE_FOREIGN:
-		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
+		/*
+		 * If the page that we patched is still the process's own copy, it has the text of
+		 * the mapped file, even if the file was written to. Another library's text has no
+		 * copies.
+		 */
+		return site_is_in_file(&change->modules, site) ||
+				       (mapping && mapping->executable && mapping->inode &&
+					       memory_is_own_copy(pagemap, site->patch, false))
 			       ? state
 			       : SITE_GONE;
 	case SITE_PATCHED:
@@ -184,29 +182,6 @@ struct losses {
 			*/
 	bool any;
 };
-
-static bool losses_init(struct losses *l, const struct registry *r)
-{
-	*l = (struct losses){
-		.sites = calloc(r->site_count + 1, sizeof(bool)),
-		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
-		.probes = calloc(r->probe_count + 1, sizeof(bool)),
-		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
-		.kept = calloc(r->probe_count + 1, sizeof(bool)),
-		.foreign = calloc(r->probe_count + 1, sizeof(bool)),
-	};
-	return l->sites && l->stubs && l->probes && l->semaphores && l->kept && l->foreign;
-}
-
-static void losses_deinit(struct losses *l)
-{
-	free(l->sites);
-	free(l->stubs);
-	free(l->probes);
-	free(l->semaphores);
-	free(l->kept);
-	free(l->foreign);
-}
 
 static void note_site(
 	struct losses *l, const struct registry *r, size_t i, bool lost, bool original)
@@ -351,14 +326,23 @@ void site_forget_closed(struct change *change)
 	struct registry *r = &change->registry;
 	bool inherited = false;
 	struct edits edits = {0};
-	struct losses losses = {0};
+	struct losses losses;
+	AUTO_FREE bool *flags =
+		calloc(r->site_count + r->stub_count + r->semaphore_count + 3 * r->probe_count + 1,
+			sizeof(*flags));
 	enum site_state *states = try_states(change, &edits);
 	int pagemap = -1;
 
 	/* If it is unknown whether the process was forked with this registry, sites are kept. */
 	if (r->guard)
 		probe_error_free(registry_is_inherited(r, change->pid, &inherited));
-	if (states && losses_init(&losses, r)) {
+	if (flags && states) {
+		losses = (struct losses){.sites = flags,
+			.stubs = flags + r->site_count,
+			.semaphores = flags + r->site_count + r->stub_count};
+		losses.probes = losses.semaphores + r->semaphore_count;
+		losses.kept = losses.probes + r->probe_count;
+		losses.foreign = losses.kept + r->probe_count;
 		for (size_t i = 0; i < r->site_count; i++) {
 			bool original = states[i] == SITE_ORIGINAL, lost;
 
@@ -375,7 +359,6 @@ void site_forget_closed(struct change *change)
 	}
 	if (pagemap >= 0)
 		close(pagemap);
-	losses_deinit(&losses);
 	edits_deinit(&edits);
 	free(states);
 }

@@ -50,7 +50,9 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 /* A kind of rows, each of which joins an item of one summary and the same item of the other. */
 struct row_kind {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	long double (*amount)(const void *item);
+	/* The rows' amounts are a number of hits, or the sum of these times. */
+	uint64_t (*hits)(const void *item);
+	const struct summary_times *(*times)(const void *item);
 	/* Returns the group by which rows are sorted first. NULL if there are no groups. */
 	unsigned int (*group)(const void *item);
 };
@@ -70,8 +72,12 @@ static int by_change(const void *a, const void *b)
 static double rate_of(const struct comparison *comparison, const struct row_kind *kind,
 	enum side side, const void *item)
 {
-	double rate = item ? compare_rate(comparison->summaries[side], kind->amount(item)) : 0;
+	double rate;
 
+	if (!item)
+		return 0;
+	rate = compare_rate(comparison->summaries[side],
+		kind->times ? kind->times(item)->sum : (long double)kind->hits(item));
 	return isnan(rate) ? 0 : rate;
 }
 
@@ -131,12 +137,12 @@ static bool same_probe(const struct comparison *comparison, const void *before, 
 	return same_name(before, after);
 }
 
-static long double probe_amount(const void *item)
+static uint64_t probe_hits(const void *item)
 {
 	return ((const struct summary_probe *)item)->hits;
 }
 
-static const struct row_kind probe_rows = {.same = same_probe, .amount = probe_amount};
+static const struct row_kind probe_rows = {.same = same_probe, .hits = probe_hits};
 
 static struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret)
 {
@@ -158,12 +164,12 @@ static bool same_pair(const struct comparison *comparison, const void *before, c
 	return same_name(left[a->begin], right[b->begin]) && same_name(left[a->end], right[b->end]);
 }
 
-static long double pair_amount(const void *item)
+static const struct summary_times *pair_times(const void *item)
 {
-	return ((const struct summary_pair *)item)->times.sum;
+	return &((const struct summary_pair *)item)->times;
 }
 
-static const struct row_kind pair_rows = {.same = same_pair, .amount = pair_amount};
+static const struct row_kind pair_rows = {.same = same_pair, .times = pair_times};
 
 static struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret)
 {
@@ -193,13 +199,13 @@ static bool same_pair_value(
 	       value_compare(&a->value, &b->value) == 0;
 }
 
-static long double pair_value_amount(const void *item)
+static const struct summary_times *pair_value_times(const void *item)
 {
-	return ((const struct summary_value *)item)->times.sum;
+	return &((const struct summary_value *)item)->times;
 }
 
 static const struct row_kind pair_value_rows = {
-	.same = same_pair_value, .amount = pair_value_amount, .group = key_group};
+	.same = same_pair_value, .times = pair_value_times, .group = key_group};
 
 /* Matches the rows (struct summary_value) of a pair, by key, then by the largest change. */
 static struct compared *compare_pair_values(
@@ -226,12 +232,12 @@ static bool same_value(const struct comparison *comparison, const void *before, 
 	       value_compare(&a->value, &b->value) == 0;
 }
 
-static long double value_amount(const void *item)
+static uint64_t value_hits(const void *item)
 {
 	return ((const struct top_slot *)item)->count;
 }
 
-static const struct row_kind value_rows = {.same = same_value, .amount = value_amount};
+static const struct row_kind value_rows = {.same = same_value, .hits = value_hits};
 
 static struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret)
@@ -264,31 +270,6 @@ static struct compared_top *compare_tops(const struct comparison *comparison, si
 		return matched;
 	free(matched);
 	return NULL;
-}
-
-/* ---- Writing --------------------------------------------------------------------------- */
-
-static void compare_json(struct buffer *out, const struct comparison *comparison);
-static void compare_text(struct buffer *out, const struct comparison *comparison);
-
-struct probe_error *probe_summary_compare(const struct probe_summary *before,
-	const struct probe_summary_view *before_view, const struct probe_summary *after,
-	const struct probe_summary_view *after_view, enum probe_summary_format format, char **ret,
-	size_t *length_ret)
-{
-	const struct comparison comparison = {{before, after}, {before_view, after_view}};
-	struct buffer out;
-
-	if (format != PROBE_SUMMARY_TEXT && format != PROBE_SUMMARY_JSON)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "two records are compared as text or JSON only");
-	if (!buffer_init(&out))
-		return probe_error_no_memory();
-	if (format == PROBE_SUMMARY_JSON)
-		compare_json(&out, &comparison);
-	else
-		compare_text(&out, &comparison);
-	return summary_take(&out, ret, length_ret);
 }
 
 /* ==== JSON ==================================================================================== */
@@ -358,25 +339,32 @@ static void compare_json_probes(struct buffer *out, const struct comparison *com
 	}
 }
 
-static void times_figures(struct buffer *out, const char *name, const struct probe_summary *summary,
-	const struct summary_times *times)
+/* Writes the times of both sides, and ends the line. */
+static void times_fields(struct buffer *out, const struct comparison *comparison,
+	const struct row_kind *kind, const struct compared *compared)
 {
-	struct probe_row row;
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct probe_summary *summary = comparison->summaries[side];
+		const struct summary_times *times;
+		struct probe_row row;
 
-	if (!times) {
-		json_null(out, name);
-		return;
+		if (!compared->items[side]) {
+			json_null(out, side_names[side]);
+			continue;
+		}
+		times = kind->times(compared->items[side]);
+		summary_times_row(times, &row);
+		json_open(out, side_names[side], '{');
+		json_unsigned(out, "count", times->count);
+		json_number(out, "rate", compare_rate(summary, times->count));
+		json_number(out, "sum", times->sum);
+		json_number(out, "sum_rate", compare_rate(summary, times->sum));
+		json_number(out, "p50", probe_row_percentile(&row, 50));
+		json_number(out, "p99", probe_row_percentile(&row, 99));
+		json_number(out, "max", times->count ? (long double)times->most : (long double)NAN);
+		json_close(out, '}');
 	}
-	summary_times_row(times, &row);
-	json_open(out, name, '{');
-	json_unsigned(out, "count", times->count);
-	json_number(out, "rate", compare_rate(summary, times->count));
-	json_number(out, "sum", times->sum);
-	json_number(out, "sum_rate", compare_rate(summary, times->sum));
-	json_number(out, "p50", probe_row_percentile(&row, 50));
-	json_number(out, "p99", probe_row_percentile(&row, 99));
-	json_number(out, "max", times->count ? (long double)times->most : (long double)NAN);
-	json_close(out, '}');
+	json_end_line(out);
 }
 
 static void pair_names(struct buffer *out, const char *type, const struct comparison *comparison,
@@ -409,13 +397,7 @@ static void compare_json_pair_values(
 
 		pair_names(out, "pair_key", comparison, pair);
 		summary_json_key(out, &any->key, &any->value);
-		for (int side = 0; side < SIDE_COUNT; side++) {
-			const struct summary_value *its = rows[i].items[side];
-
-			times_figures(out, side_names[side], comparison->summaries[side],
-				its ? &its->times : NULL);
-		}
-		json_end_line(out);
+		times_fields(out, comparison, &pair_value_rows, &rows[i]);
 	}
 }
 
@@ -427,13 +409,7 @@ static void compare_json_pairs(struct buffer *out, const struct comparison *comp
 	out->no_memory |= !rows;
 	for (size_t i = 0; rows && i < count; i++) {
 		pair_names(out, "pair", comparison, &rows[i]);
-		for (int side = 0; side < SIDE_COUNT; side++) {
-			const struct summary_pair *pair = rows[i].items[side];
-
-			times_figures(out, side_names[side], comparison->summaries[side],
-				pair ? &pair->times : NULL);
-		}
-		json_end_line(out);
+		times_fields(out, comparison, &pair_rows, &rows[i]);
 		compare_json_pair_values(out, comparison, &rows[i]);
 	}
 }
@@ -480,14 +456,6 @@ static void compare_json_keys(struct buffer *out, const struct comparison *compa
 		for (size_t k = 0; rows && k < value_count; k++)
 			value(out, comparison, tops[SIDE_AFTER], &rows[k]);
 	}
-}
-
-static void compare_json(struct buffer *out, const struct comparison *comparison)
-{
-	records(out, comparison);
-	compare_json_probes(out, comparison);
-	compare_json_pairs(out, comparison);
-	compare_json_keys(out, comparison);
 }
 
 /* ==== Text ==================================================================================== */
@@ -600,18 +568,16 @@ static void times_titles(struct grid *grid)
 	grid_titles(grid, "MAX>AFTER>CHANGE>");
 }
 
-/*
- * Writes durations; times[] is NULL if a summary has no row. known[] is true if it certainly had no
- * such pairs.
- */
+/* Writes durations. known[] is true if a summary without the row certainly had no such pairs. */
 static void times_cells(struct grid *grid, const struct comparison *comparison,
-	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT])
+	const struct row_kind *kind, const struct compared *compared, const bool known[SIDE_COUNT])
 {
 	enum { TOTAL, P50, P99, MOST, DURATIONS };
 	double durations[DURATIONS][SIDE_COUNT], busy[SIDE_COUNT];
 
 	for (int side = 0; side < SIDE_COUNT; side++) {
-		const struct summary_times *its = times[side];
+		const void *item = compared->items[side];
+		const struct summary_times *its = item ? kind->times(item) : NULL;
 		struct probe_row row = {0};
 
 		if (known[side])
@@ -653,17 +619,12 @@ static void pair_value_line(struct grid *grid, const struct comparison *comparis
 	const struct compared *pair, const struct compared *row)
 {
 	const struct summary_value *any = compared_any(row);
-	const struct summary_times *times[SIDE_COUNT];
 	bool known[SIDE_COUNT];
 
-	for (int side = 0; side < SIDE_COUNT; side++) {
-		const struct summary_value *value = row->items[side];
-
-		times[side] = value ? &value->times : NULL;
-		known[side] =
-			value || !((const struct summary_pair *)pair->items[side])->other_values;
-	}
-	times_cells(grid, comparison, times, known);
+	for (int side = 0; side < SIDE_COUNT; side++)
+		known[side] = row->items[side] ||
+			      !((const struct summary_pair *)pair->items[side])->other_values;
+	times_cells(grid, comparison, &pair_value_rows, row, known);
 	text_meant(&grid->text,
 		summary_value_meaning(
 			comparison->summaries[row->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER],
@@ -728,16 +689,9 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 	grid_titles(&grid, "PAIR<");
 	times_titles(&grid);
 	for (size_t i = 0; i < shown; i++) {
-		const struct summary_times *times[SIDE_COUNT];
-
-		for (int side = 0; side < SIDE_COUNT; side++) {
-			const struct summary_pair *pair = rows[i].items[side];
-
-			times[side] = pair ? &pair->times : NULL;
-		}
 		pair_name(&grid.text, comparison, &rows[i]);
 		grid_end(&grid);
-		times_cells(&grid, comparison, times, both_known);
+		times_cells(&grid, comparison, &pair_rows, &rows[i], both_known);
 	}
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more pair (--top)\n", " more pairs (--top)\n");
@@ -796,29 +750,44 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
 
-static void keys(struct buffer *out, const struct comparison *comparison)
-{
-	size_t count = 0;
-	AUTO_FREE struct compared_top *rows = compare_tops(comparison, &count);
+/* ==== Both formats ============================================================================ */
 
-	out->no_memory |= !rows;
-	for (size_t i = 0; rows && i < count; i++) {
-		if (comparison->summaries[SIDE_AFTER]->key_count || i < SUMMARY_GUESSED_TABLES)
-			values(out, comparison, &rows[i]);
-	}
-}
-
-static void compare_text(struct buffer *out, const struct comparison *comparison)
+struct probe_error *probe_summary_compare(const struct probe_summary *before,
+	const struct probe_summary_view *before_view, const struct probe_summary *after,
+	const struct probe_summary_view *after_view, enum probe_summary_format format, char **ret,
+	size_t *length_ret)
 {
 	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
+	const struct comparison comparison = {{before, after}, {before_view, after_view}};
+	struct compared_top *tops;
+	struct buffer out;
+	size_t count = 0;
 
-	for (int side = 0; side < SIDE_COUNT; side++) {
-		buffer_string(out, names[side]);
-		summary_text_header(out, comparison->summaries[side], comparison->views[side]);
+	if (format != PROBE_SUMMARY_TEXT && format != PROBE_SUMMARY_JSON)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "two records are compared as text or JSON only");
+	if (!buffer_init(&out))
+		return probe_error_no_memory();
+	if (format == PROBE_SUMMARY_JSON) {
+		records(&out, &comparison);
+		compare_json_probes(&out, &comparison);
+		compare_json_pairs(&out, &comparison);
+		compare_json_keys(&out, &comparison);
+		return summary_take(&out, ret, length_ret);
 	}
-	if (!comparison->summaries[SIDE_BEFORE]->hits && !comparison->summaries[SIDE_AFTER]->hits)
-		return;
-	probes(out, comparison);
-	pairs(out, comparison);
-	keys(out, comparison);
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		buffer_string(&out, names[side]);
+		summary_text_header(&out, comparison.summaries[side], comparison.views[side]);
+	}
+	if (!before->hits && !after->hits)
+		return summary_take(&out, ret, length_ret);
+	probes(&out, &comparison);
+	pairs(&out, &comparison);
+	tops = compare_tops(&comparison, &count);
+	out.no_memory |= !tops;
+	for (size_t i = 0; tops && i < count; i++)
+		if (after->key_count || i < SUMMARY_GUESSED_TABLES)
+			values(&out, &comparison, &tops[i]);
+	free(tops);
+	return summary_take(&out, ret, length_ret);
 }

@@ -60,18 +60,22 @@ static struct top_slot **least_slot(struct top *top)
 	}
 }
 
-/* Adds a slot for a new value. Returns NULL if out of memory. */
-static struct top_slot *add_slot(
-	struct top *top, const struct probe_value *value, const struct map_part key[2])
+/* Finds or adds the slot of a value. Returns NULL if out of memory. */
+static struct top_slot *find_slot(struct top *top, const struct probe_value *value)
 {
+	const uint64_t class = value_class(value);
+	const struct map_part key[] = {MAP_OBJECT(class), value_part(value)};
+	struct top_slot *slot = map_find(&top->by_value, key, 2), **place;
 	bool is_full = top->used == top->slot_count;
-	struct top_slot **place = is_full ? least_slot(top) : &top->slots[top->used];
-	struct top_slot *slot = map_add(&top->by_value, sizeof(*slot), key, 2);
 
+	if (slot)
+		return slot;
+	place = is_full ? least_slot(top) : &top->slots[top->used];
+	slot = map_add(&top->by_value, sizeof(*slot), key, 2);
 	if (!slot)
 		return NULL;
 	slot->value = *value;
-	slot->value.bytes = (const char *)map_key(slot) + key[0].length;
+	slot->value.bytes = (const char *)map_key(slot) + sizeof(class);
 	if (is_full) {
 		slot->count = slot->error = (*place)->count;
 		map_remove(&top->by_value, *place);
@@ -81,16 +85,6 @@ static struct top_slot *add_slot(
 	}
 	*place = slot;
 	return slot;
-}
-
-/* Finds or adds the slot of a value. Returns NULL if out of memory. */
-static struct top_slot *find_slot(struct top *top, const struct probe_value *value)
-{
-	const uint64_t class = value_class(value);
-	const struct map_part key[] = {MAP_OBJECT(class), value_part(value)};
-	struct top_slot *slot = map_find(&top->by_value, key, 2);
-
-	return slot ? slot : add_slot(top, value, key);
 }
 
 bool top_add(struct top *top, const struct probe_value *value)
@@ -153,61 +147,50 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ==== Threads ================================================================================= */
 
-static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
-{
-	return thread->pid == event->pid && thread->tid == event->tid;
-}
-
-/* Finds or adds an event's thread. *ret is NULL at the limit. False if out of memory. */
-static bool find_thread(
-	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
-{
-	const struct map_part key[] = {MAP_OBJECT(event->pid), MAP_OBJECT(event->tid)};
-
-	*ret = map_find(&summary->threads, key, 2);
-	if (!*ret) {
-		if (summary->threads.count == SUMMARY_THREADS_MAX)
-			return true;
-		*ret = map_add(&summary->threads, sizeof(**ret), key, 2);
-		if (!*ret)
-			return false;
-		(*ret)->pid = event->pid;
-		(*ret)->tid = event->tid;
-	}
-	summary->last_thread = *ret;
-	return true;
-}
-
-static void take_comm(struct summary_thread *thread, const struct probe_event *event)
-{
-	if (!event->comm ||
-		(event->texts && event->texts == thread->texts && event->comm == thread->comm_at))
-		return;
-	if (strcmp(thread->comm, event->comm) != 0)
-		strncpy(thread->comm, event->comm, sizeof(thread->comm) - 1);
-	thread->comm_at = event->comm;
-	thread->texts = event->texts;
-}
-
 static struct probe_error *threads_hit(
 	struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_thread *thread = summary->last_thread;
 
-	if (!thread || !same_thread(thread, event)) {
-		if (!find_thread(summary, event, &thread))
-			return probe_error_no_memory();
-		if (!thread) {
+	if (!thread || thread->pid != event->pid || thread->tid != event->tid) {
+		const struct map_part key[] = {MAP_OBJECT(event->pid), MAP_OBJECT(event->tid)};
+
+		thread = map_find(&summary->threads, key, 2);
+		if (!thread && summary->threads.count == SUMMARY_THREADS_MAX) {
 			summary->other_thread_hits++;
 			return NULL;
 		}
+		if (!thread) {
+			thread = map_add(&summary->threads, sizeof(*thread), key, 2);
+			if (!thread)
+				return probe_error_no_memory();
+			thread->pid = event->pid;
+			thread->tid = event->tid;
+		}
+		summary->last_thread = thread;
 	}
 	thread->hits++;
-	take_comm(thread, event);
+	if (!event->comm ||
+		(event->texts && event->texts == thread->texts && event->comm == thread->comm_at))
+		return NULL;
+	if (strcmp(thread->comm, event->comm) != 0)
+		strncpy(thread->comm, event->comm, sizeof(thread->comm) - 1);
+	thread->comm_at = event->comm;
+	thread->texts = event->texts;
 	return NULL;
 }
 
 /* ---- Sorted threads -------------------------------------------------------------------- */
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct summary_thread *left = *(const struct summary_thread *const *)a;
+	const struct summary_thread *right = *(const struct summary_thread *const *)b;
+
+	if (left->pid != right->pid)
+		return left->pid < right->pid ? -1 : 1;
+	return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
 
 static int thread_order(const void *a, const void *b)
 {
@@ -216,9 +199,7 @@ static int thread_order(const void *a, const void *b)
 
 	if (left->hits != right->hits)
 		return left->hits > right->hits ? -1 : 1;
-	if (left->pid != right->pid)
-		return left->pid < right->pid ? -1 : 1;
-	return left->tid < right->tid ? -1 : left->tid > right->tid;
+	return by_pid(a, b);
 }
 
 const struct summary_thread **threads_sorted(const struct probe_summary *summary)
@@ -234,16 +215,6 @@ const struct summary_thread **threads_sorted(const struct probe_summary *summary
 	if (sorted)
 		qsort(sorted, count, sizeof(struct summary_thread *), thread_order);
 	return sorted;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-	const struct summary_thread *left = *(const struct summary_thread *const *)a;
-	const struct summary_thread *right = *(const struct summary_thread *const *)b;
-
-	if (left->pid != right->pid)
-		return left->pid < right->pid ? -1 : 1;
-	return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
 static int process_order(const void *a, const void *b)
@@ -296,14 +267,20 @@ static void add_text(struct buffer *key, const char *text)
 	buffer_bytes(key, text, text ? strlen(text) + 1 : 0);
 }
 
-/*
- * Writes the key of a stack. Two keys are equal if stacks_compare() says that the stacks are equal.
- */
-static void make_key(struct buffer *key, const struct probe_stack *stack)
+/* Counts a hit with this stack. Returns false if out of memory. */
+static bool callers_add(
+	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
+	const struct probe_stack cut = event_cut_stack(stack);
+	const uint64_t of[] = {probe, cut.end, cut.count};
+	struct map *map = &summary->callers_by_stack;
+	struct buffer *key = &summary->stack;
+	struct summary_callers *row;
+
+	/* Two keys are equal if stacks_compare() says that the stacks are equal. */
 	key->length = 0;
-	for (size_t i = 0; i < stack->count; i++) {
-		const struct probe_frame *frame = stack->frames[i];
+	for (size_t i = 0; i < cut.count; i++) {
+		const struct probe_frame *frame = cut.frames[i];
 		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
 
 		add_text(key, frame->symbol);
@@ -312,18 +289,6 @@ static void make_key(struct buffer *key, const struct probe_stack *stack)
 		buffer_bytes(key, &frame->line, sizeof(frame->line));
 		buffer_bytes(key, &place, sizeof(place));
 	}
-}
-
-/* Counts a hit with this stack. Returns false if out of memory. */
-static bool callers_add(
-	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
-{
-	const struct probe_stack cut = event_cut_stack(stack);
-	const uint64_t of[] = {probe, cut.end, cut.count};
-	struct map *map = &summary->callers_by_stack;
-	struct summary_callers *row;
-
-	make_key(&summary->stack, &cut);
 	if (summary->stack.no_memory)
 		return false;
 	row = map_find(map, MAP_KEY(MAP_OBJECT(of), {summary->stack.data, summary->stack.length}));
@@ -389,38 +354,6 @@ struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
 
 /* ---- Probes ------------------------------------------------------------------------ */
 
-static struct probe_error *add_probe(
-	struct probe_summary *summary, const struct map_part names[2], struct summary_probe **ret)
-{
-	struct summary_probe *probe = map_add(&summary->probes_by_name, sizeof(*probe), names, 2);
-
-	if (!probe)
-		return probe_error_no_memory();
-	probe->provider = map_key(probe);
-	probe->name = probe->provider + names[0].length;
-	probe->index = summary->probe_count;
-	*ret = summary->probes[summary->probe_count++] = probe;
-	return flights_probe(summary);
-}
-
-static bool is_probe(const struct summary_probe *probe, const struct probe_event *event)
-{
-	return strcmp(probe->name, event->name) == 0 &&
-	       strcmp(probe->provider, event->provider) == 0;
-}
-
-/* Finds or adds an event's probe by name. *ret is NULL if the limit is reached. */
-static RARE struct probe_error *find_named(
-	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
-{
-	const struct map_part names[] = {map_text(event->provider), map_text(event->name)};
-
-	*ret = map_find(&summary->probes_by_name, names, 2);
-	if (*ret || summary->probe_count == SUMMARY_PROBES_MAX)
-		return NULL;
-	return add_probe(summary, names, ret);
-}
-
 /*
  * Returns true if a cache entry is for this event's probe. If the names had to be compared, keeps
  * the event's `texts`, to be fast next time.
@@ -431,7 +364,8 @@ static bool is_recent(struct summary_recent *recent, const struct probe_event *e
 		return false;
 	if (event->texts && event->texts == recent->texts)
 		return true;
-	if (!is_probe(recent->probe, event))
+	if (strcmp(recent->probe->name, event->name) != 0 ||
+		strcmp(recent->probe->provider, event->provider) != 0)
 		return false;
 	recent->texts = event->texts;
 	return true;
@@ -446,12 +380,38 @@ static struct summary_recent *recent_of(
 	return summary->recent[hash >> 32 & (SUMMARY_RECENT - 1)];
 }
 
-/* Like find_named(), but looks into the cache first. */
+/* Finds or adds a hit's probe that is not in the cache. *ret is NULL if the limit is reached. */
+static RARE struct probe_error *find_named(struct probe_summary *summary,
+	const struct probe_event *event, struct summary_recent *recent, struct summary_probe **ret)
+{
+	const struct map_part names[] = {map_text(event->provider), map_text(event->name)};
+	struct probe_error *error;
+
+	*ret = map_find(&summary->probes_by_name, names, 2);
+	if (!*ret && summary->probe_count == SUMMARY_PROBES_MAX)
+		return NULL;
+	if (!*ret) {
+		*ret = map_add(&summary->probes_by_name, sizeof(**ret), names, 2);
+		if (!*ret)
+			return probe_error_no_memory();
+		(*ret)->provider = map_key(*ret);
+		(*ret)->name = (*ret)->provider + names[0].length;
+		(*ret)->index = summary->probe_count;
+		summary->probes[summary->probe_count++] = *ret;
+		error = flights_probe(summary);
+		if (error)
+			return error;
+	}
+	memmove(recent + 1, recent, (SUMMARY_RECENT_WAYS - 1) * sizeof(*recent));
+	recent[0] = (struct summary_recent){event->provider, event->name, event->texts, *ret, NULL};
+	return NULL;
+}
+
+/* Finds or adds a hit's probe. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
 	struct summary_recent *recent = recent_of(summary, event);
-	struct probe_error *error;
 
 	for (size_t i = 0; i < SUMMARY_RECENT_WAYS; i++) {
 		if (!is_recent(&recent[i], event))
@@ -459,12 +419,7 @@ static struct probe_error *find_probe(
 		*ret = recent[i].probe;
 		return NULL;
 	}
-	error = find_named(summary, event, ret);
-	if (error || !*ret)
-		return error;
-	memmove(recent + 1, recent, (SUMMARY_RECENT_WAYS - 1) * sizeof(*recent));
-	recent[0] = (struct summary_recent){event->provider, event->name, event->texts, *ret, NULL};
-	return NULL;
+	return find_named(summary, event, recent, ret);
 }
 
 /* ---- Keys ---------------------------------------------------------------------------- */
@@ -596,6 +551,7 @@ static void change_all(
 	}
 }
 
+/* Returns the bin of a time (up to INT64_MAX). May merge bins for that. */
 static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 {
 	int64_t time = (int64_t)time_ns;
@@ -633,25 +589,7 @@ static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 	}
 }
 
-/* Returns the bin of a time (up to INT64_MAX). May merge bins for that. */
-static size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
-{
-	summary->last_bin = find_bin(summary, time_ns);
-	summary->last_bin_ns = (uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
-	return summary->last_bin;
-}
-
 /* ---- Events ---------------------------------------------------------------------------- */
-
-static void add_time(struct probe_summary *summary, uint64_t time_ns)
-{
-	if (!summary->events++)
-		summary->begin_ns = summary->end_ns = time_ns;
-	else if (time_ns > summary->end_ns)
-		summary->end_ns = time_ns;
-	else if (time_ns < summary->begin_ns)
-		summary->begin_ns = time_ns;
-}
 
 /* Adds losses, up to 2^63, so that adding hits cannot overflow. Returns the number added. */
 static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
@@ -713,27 +651,25 @@ static size_t take_time(struct probe_summary *summary, const struct probe_event 
 {
 	/* A loss without a time gets the latest time so far. No clock reaches INT64_MAX. */
 	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
-	size_t bin;
 
 	time_ns = time_ns > INT64_MAX ? INT64_MAX : time_ns;
-	bin = time_ns - summary->last_bin_ns < summary->width_ns ? summary->last_bin
-								 : summary_bin(summary, time_ns);
+	if (time_ns - summary->last_bin_ns >= summary->width_ns) {
+		summary->last_bin = find_bin(summary, time_ns);
+		summary->last_bin_ns =
+			(uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
+	}
 	if (!summary->events)
-		summary->lost_bins[bin] = summary->lost;
-	add_time(summary, time_ns);
-	return bin;
+		summary->lost_bins[summary->last_bin] = summary->lost;
+	if (!summary->events++)
+		summary->begin_ns = summary->end_ns = time_ns;
+	else if (time_ns > summary->end_ns)
+		summary->end_ns = time_ns;
+	else if (time_ns < summary->begin_ns)
+		summary->begin_ns = time_ns;
+	return summary->last_bin;
 }
 
 /* ---- Hits that resemble earlier hits ----------------------------------------------------- */
-
-/* Remembers the thread of the hit just counted. */
-static void remember(struct probe_summary *summary, const struct probe_event *event)
-{
-	struct summary_recent *recent = recent_of(summary, event);
-
-	if (recent->name == event->name && recent->provider == event->provider)
-		recent->thread = summary->last_thread;
-}
 
 /*
  * Fast path for a hit whose probe and thread are cached, and that is the latest hit and in the last
@@ -768,19 +704,11 @@ static struct summary_probe *count_like(
 
 /* ---- All events --------------------------------------------------------------------------- */
 
-/* Adds a hit that may be a start event, or is an end event. */
-static struct probe_error *add_flight(struct probe_summary *summary,
-	const struct summary_probe *probe, const struct probe_event *event, size_t bin)
-{
-	return probe->may_begin || probe->role == PROBE_ROLE_END
-		       ? flights_hit(summary, probe->index, event, bin)
-		       : NULL;
-}
-
 static RARE struct probe_error *add_event(
 	struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_probe *probe, *begin = NULL;
+	struct summary_recent *recent;
 	struct probe_error *error = NULL;
 	size_t bin;
 
@@ -804,10 +732,15 @@ static RARE struct probe_error *add_event(
 	error = count_hit(summary, event, bin, &probe);
 	if (error || !probe)
 		return error;
-	remember(summary, event);
+	/* Remember the thread of this hit. */
+	recent = recent_of(summary, event);
+	if (recent->name == event->name && recent->provider == event->provider)
+		recent->thread = summary->last_thread;
 	if (event->begin)
 		return begin ? flights_span(summary, begin->index, probe->index, event, bin) : NULL;
-	return add_flight(summary, probe, event, bin);
+	return probe->may_begin || probe->role == PROBE_ROLE_END
+		       ? flights_hit(summary, probe->index, event, bin)
+		       : NULL;
 }
 
 struct probe_error *probe_summary_add(
@@ -819,5 +752,7 @@ struct probe_error *probe_summary_add(
 	if (!probe)
 		return add_event(summary, event);
 	error = add_keys(summary, probe, event);
-	return error ? error : add_flight(summary, probe, event, summary->last_bin);
+	if (error || (!probe->may_begin && probe->role != PROBE_ROLE_END))
+		return error;
+	return flights_hit(summary, probe->index, event, summary->last_bin);
 }

@@ -123,7 +123,7 @@ struct probe_error *probe_export_create(enum probe_export_format format,
 		error = sink_create(&format_silent, fd, name, &exporter->sink);
 	if (!error)
 		error = exporter->format->create(
-			&exporter->settings, &sink_context(exporter->sink)->out, &exporter->state);
+			&exporter->settings, sink_context(exporter->sink), &exporter->state);
 	if (error) {
 		probe_export_free(exporter);
 		return error;
@@ -168,19 +168,6 @@ struct probe_error *probe_export_event(
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
 }
 
-/* Returns an error if no hit has an argument that the user named. */
-static struct probe_error *check_seen(const struct probe_export *exporter)
-{
-	for (size_t i = 0; i < exporter->settings.key_count && exporter->any; i++) {
-		if (!exporter->key_seen[i])
-			return key_not_found(&exporter->settings.keys[i]);
-	}
-	if (exporter->any && exporter->settings.match >= 0 && !exporter->match_seen)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "no hit has a value to match by '%s'",
-			exporter->options.match);
-	return NULL;
-}
-
 struct probe_error *probe_export_finish(struct probe_export *exporter)
 {
 	struct probe_error *error = NULL;
@@ -191,7 +178,15 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 		if (!error)
 			error = export_flush(exporter);
 	}
-	return error ? error : check_seen(exporter);
+	if (error || !exporter->any)
+		return error;
+	for (size_t i = 0; i < exporter->settings.key_count; i++)
+		if (!exporter->key_seen[i])
+			return key_not_found(&exporter->settings.keys[i]);
+	if (exporter->settings.match >= 0 && !exporter->match_seen)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "no hit has a value to match by '%s'",
+			exporter->options.match);
+	return NULL;
 }
 
 /* ---- Shared by formats ------------------------------------------------------------------- */
@@ -207,31 +202,6 @@ static void export_value_text(struct buffer *out, const struct probe_value *valu
 		buffer_bytes(out, value->bytes, value->length);
 }
 
-/* Gets a key's value: the text, if a number was also recorded as one. */
-static bool export_key_value(
-	const struct key *key, const struct probe_event *event, struct probe_value *ret)
-{
-	struct key its;
-
-	if (!key_resolve(key, event, &its) || !key_value(&its, event, ret))
-		return false;
-	if (its.kind == KEY_ARG)
-		*ret = *probe_event_arg(event, its.arg, false);
-	return true;
-}
-
-/* Writes a key's value, with the catalogue's word for a number. */
-static void add_key_text(struct buffer *out, const struct key *key, const struct probe_event *event,
-	const struct probe_value *value)
-{
-	const struct probe_arg_meaning *meaning = key_meaning(key, event->provider, event->name);
-
-	if (meaning && value->kind != PROBE_VALUE_STRING && value->kind != PROBE_VALUE_TEXT)
-		text_meant(out, meaning, value);
-	else
-		export_value_text(out, value);
-}
-
 void export_key_text(
 	struct buffer *out, const struct probe_event *event, const struct export_settings *settings)
 {
@@ -241,14 +211,25 @@ void export_key_text(
 	for (size_t i = 0; i < settings->key_count; i++) {
 		size_t start = out->length;
 
-		if (!export_key_value(&settings->keys[i], event, &value))
+		const struct key *key = &settings->keys[i];
+		const struct probe_arg_meaning *meaning;
+		struct key its;
+
+		if (!key_resolve(key, event, &its) || !key_value(&its, event, &value))
 			continue;
-		if (!key_complete(&settings->keys[i], event, &value, &normal)) {
+		/* The text, if a number was also recorded as one. */
+		if (its.kind == KEY_ARG)
+			value = *probe_event_arg(event, its.arg, false);
+		if (!key_complete(key, event, &value, &normal)) {
 			out->no_memory = true;
 			break;
 		}
 		buffer_char(out, ' ');
-		add_key_text(out, &settings->keys[i], event, &value);
+		meaning = key_meaning(key, event->provider, event->name);
+		if (meaning && value.kind != PROBE_VALUE_STRING && value.kind != PROBE_VALUE_TEXT)
+			text_meant(out, meaning, &value);
+		else
+			export_value_text(out, &value);
 		if (out->length == start + 1) /* the value is an empty string: remove the blank */
 			out->length = start;
 	}
@@ -290,16 +271,6 @@ struct spooled {
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* The length of the prefix that needs no escape. */
-static size_t plain_length(const char *text, size_t length)
-{
-	size_t i = 0;
-
-	while (i < length && text[i] >= ' ' && text[i] < 0x7f && text[i] != '"')
-		i++;
-	return i;
-}
-
 static void add_text(struct buffer *out, const char *text, size_t length)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
@@ -312,8 +283,11 @@ static void add_text(struct buffer *out, const char *text, size_t length)
 	if (length && text[0] && strchr("=+-@\t\r", text[0]))
 		buffer_char(out, '\'');
 	for (size_t i = 0; i < length;) {
-		size_t plain = plain_length(text + i, length - i), n;
+		size_t plain = 0, n;
 
+		while (i + plain < length && text[i + plain] >= ' ' && text[i + plain] < 0x7f &&
+			text[i + plain] != '"')
+			plain++;
 		if (plain) {
 			buffer_bytes(out, text + i, plain);
 			i += plain;
@@ -342,37 +316,10 @@ static void add_field(struct buffer *out, const char *text)
 		add_text(out, text, strlen(text));
 }
 
-static void add_truncated(struct buffer *out, const struct probe_event *event)
-{
-	bool any = false;
-
-	buffer_char(out, ',');
-	for (size_t i = 0; i < event->arg_count; i++) {
-		if (!event->args[i].truncated)
-			continue;
-		buffer_string(out, any ? " arg" : "arg");
-		buffer_unsigned(out, i);
-		any = true;
-	}
-}
-
-static void add_args(struct buffer *out, const struct probe_event *event)
-{
-	for (size_t i = 0; i < event->arg_count; i++) {
-		const struct probe_value *value = &event->args[i];
-
-		buffer_char(out, ',');
-		if (value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT)
-			add_text(out, value->bytes, value->length);
-		else
-			export_value_text(out, value);
-	}
-}
-
 /* Writes an event's columns, without a newline. */
 static void add_line(struct buffer *out, const struct probe_event *event)
 {
-	bool is_hit = event->kind == PROBE_EVENT_HIT;
+	bool is_hit = event->kind == PROBE_EVENT_HIT, any = false;
 
 	if (event->time_ns)
 		buffer_unsigned(out, event->time_ns);
@@ -394,8 +341,23 @@ static void add_line(struct buffer *out, const struct probe_event *event)
 	buffer_char(out, ',');
 	if (!is_hit)
 		buffer_unsigned(out, event->lost);
-	add_truncated(out, event);
-	add_args(out, event);
+	buffer_char(out, ',');
+	for (size_t i = 0; i < event->arg_count; i++) {
+		if (!event->args[i].truncated)
+			continue;
+		buffer_string(out, any ? " arg" : "arg");
+		buffer_unsigned(out, i);
+		any = true;
+	}
+	for (size_t i = 0; i < event->arg_count; i++) {
+		const struct probe_value *value = &event->args[i];
+
+		buffer_char(out, ',');
+		if (value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT)
+			add_text(out, value->bytes, value->length);
+		else
+			export_value_text(out, value);
+	}
 }
 
 static void add_end(struct csv_export *csv, size_t args)
@@ -504,14 +466,14 @@ static void csv_free(void *state)
 }
 
 static struct probe_error *csv_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct csv_export *csv = calloc(1, sizeof(*csv));
 	struct probe_error *error = NULL;
 
 	if (!csv)
 		return probe_error_no_memory();
-	csv->out = out;
+	csv->out = &context->out;
 	csv->columns = settings->options->columns;
 	if (!csv->columns)
 		error = buffer_init(&csv->line) ? spool_open(&csv->spool) : probe_error_no_memory();
@@ -574,19 +536,19 @@ struct known_probe {
 };
 
 struct json_export {
-	struct buffer *out;
+	struct format_context *context;
 	const struct probe_catalogue *catalogue;
 	struct known_probe known[KNOWN];
 };
 
 static struct probe_error *json_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct json_export *json = calloc(1, sizeof(*json));
 
 	if (!json)
 		return probe_error_no_memory();
-	json->out = out;
+	json->context = context;
 	json->catalogue = settings->options->catalogue;
 	*ret = json;
 	return NULL;
@@ -604,24 +566,11 @@ static struct probe_hit hit_of(const struct probe_event *event)
 		.stack = event->stack};
 }
 
-static const struct probe_meaning *meaning_of(
-	struct json_export *json, const struct probe_event *event)
-{
-	struct known_probe *known = &json->known[(uintptr_t)event->name / 8 % KNOWN];
-
-	if (known->texts && known->texts == event->texts && known->name == event->name &&
-		known->provider == event->provider && known->arg_count == event->arg_count)
-		return known->meaning;
-	*known = (struct known_probe){event->texts, event->provider, event->name, event->arg_count,
-		probe_catalogue_find(
-			json->catalogue, event->provider, event->name, event->arg_count)};
-	return known->meaning;
-}
-
 /* An event's probe, with its arguments' names if needed. */
 static struct probe_session_probe probe_of(
 	struct json_export *json, const struct probe_event *event)
 {
+	struct known_probe *known = &json->known[(uintptr_t)event->name / 8 % KNOWN];
 	struct probe_session_probe probe = {.provider = event->provider, .name = event->name};
 	bool any = false;
 
@@ -632,7 +581,15 @@ static struct probe_session_probe probe_of(
 		if (i < PROBE_ARGS_MAX)
 			probe.args[i] = (unsigned char)(value->number ? value->number - 1U : i);
 	}
-	probe.meaning = any && json->catalogue ? meaning_of(json, event) : NULL;
+	if (!any || !json->catalogue)
+		return probe;
+	if (!known->texts || known->texts != event->texts || known->name != event->name ||
+		known->provider != event->provider || known->arg_count != event->arg_count)
+		*known = (struct known_probe){event->texts, event->provider, event->name,
+			event->arg_count,
+			probe_catalogue_find(
+				json->catalogue, event->provider, event->name, event->arg_count)};
+	probe.meaning = known->meaning;
 	return probe;
 }
 
@@ -644,15 +601,15 @@ static struct probe_error *json_event(void *state, const struct probe_event *eve
 	struct probe_hit hit = hit_of(event), begin;
 
 	if (event->kind == PROBE_EVENT_LOST) {
-		json_lost(json->out, &probe, event->lost);
+		format_json.lost(json->context, &probe, event->lost);
 	} else if (!event->begin) {
-		json_hit(json->out, &hit, &probe, event->comm);
+		format_json.hit(json->context, &hit, &probe, event->comm);
 	} else {
 		begin = hit_of(event->begin);
 		begin_probe = probe_of(json, event->begin);
 		hit.begin = &begin;
 		hit.duration_ns = event->duration_ns;
-		json_span(json->out, &hit, &begin_probe, &probe, event->comm);
+		format_json.span(json->context, &hit, &begin_probe, &probe, event->comm);
 	}
 	return NULL;
 }

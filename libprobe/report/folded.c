@@ -100,54 +100,35 @@ static struct node *find_node(
 	return node;
 }
 
-/*
- * Returns true if a pair stands for function calls: an interpreter's pair, with the function's name
- * as an argument.
- */
-static bool is_call(const struct probe_span_pair *pair)
-{
-	static const char *const names[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
-
-	for (size_t i = 0; pair && i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(pair->name, names[i]))
-			return true;
-	}
-	return false;
-}
-
-/* Finds or adds a call stack's node, from the outermost frame on. NULL if out of memory. */
-static struct node *callers_of(
-	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
-{
-	if (stack->end != PROBE_STACK_WHOLE) {
-		stacks_frame_label(&folded->text, NULL, stack->end);
-		parent = find_node(folded, parent, find_label(folded, NULL));
-	}
-	for (size_t i = stack->count; i > 0 && parent; i--) {
-		stacks_frame_label(&folded->text, stack->frames[i - 1], stack->end);
-		parent = find_node(folded, parent, find_label(folded, NULL));
-	}
-	return parent;
-}
-
 /* Finds or adds an event's node, in the span `around` or at the bottom of its thread's stack. */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
+	static const char *const calls[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
 	bool has_callers = event->stack && folded->settings.options->hits;
 	struct node *parent = around && !has_callers ? around->data : NULL;
-	bool blank;
+	bool is_call = false, blank;
 
 	if (!parent) {
 		buffer_string(&folded->text, event->comm ? event->comm : "?");
 		parent = find_node(folded, NULL, find_label(folded, NULL));
-		if (parent && has_callers)
-			parent = callers_of(folded, parent, event->stack);
+		if (parent && has_callers && event->stack->end != PROBE_STACK_WHOLE) {
+			stacks_frame_label(&folded->text, NULL, event->stack->end);
+			parent = find_node(folded, parent, find_label(folded, NULL));
+		}
+		for (size_t i = has_callers ? event->stack->count : 0; i > 0 && parent; i--) {
+			stacks_frame_label(
+				&folded->text, event->stack->frames[i - 1], event->stack->end);
+			parent = find_node(folded, parent, find_label(folded, NULL));
+		}
 		if (!parent)
 			return NULL;
 	}
 	export_key_text(&folded->key, event, &folded->settings);
-	blank = folded->key.length && is_call(pair); /* skip the blank before the key */
+	/* An interpreter's pair stands for calls, whose function's name is an argument. */
+	for (size_t i = 0; pair && i < sizeof(calls) / sizeof(calls[0]); i++)
+		is_call |= !strcmp(pair->name, calls[i]);
+	blank = folded->key.length && is_call; /* skip the blank before the key */
 	if (!blank) {
 		buffer_string(&folded->text, event->provider);
 		buffer_char(&folded->text, ':');
@@ -162,17 +143,6 @@ static struct node *frame_of(struct folded_export *folded, const struct probe_ev
 
 /* ---- Events ------------------------------------------------------------------------------- */
 
-static void ended(struct folded_export *folded, const struct probe_span *span,
-	const struct probe_event *event)
-{
-	struct node *node = span->data;
-	uint64_t took_ns = event->time_ns - span->begin.time_ns;
-
-	folded->ended++;
-	if (event->time_ns > span->begin.time_ns && took_ns > span->inner_ns)
-		node->self_ns += took_ns - span->inner_ns;
-}
-
 static struct probe_error *folded_event(void *state, const struct probe_event *event)
 {
 	struct folded_export *folded = state;
@@ -180,6 +150,7 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_span *span;
 	struct probe_error *error;
 	struct node *node;
+	uint64_t took_ns;
 
 	/* Skip system events of POSIX streams, because they belong to no thread. */
 	if (system_event_is(event))
@@ -196,7 +167,11 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 		return error;
 	switch (kind) {
 	case PROBE_SPAN_END:
-		ended(folded, span, event);
+		node = span->data;
+		took_ns = event->time_ns - span->begin.time_ns;
+		folded->ended++;
+		if (event->time_ns > span->begin.time_ns && took_ns > span->inner_ns)
+			node->self_ns += took_ns - span->inner_ns;
 		return NULL;
 	case PROBE_SPAN_BEGIN:
 		node = frame_of(folded, event, folded->settings.match < 0 ? span->parent : NULL,
@@ -246,16 +221,6 @@ static bool add_stack(struct folded_export *folded, uint64_t weight)
 	return true;
 }
 
-static void add_node(struct folded_export *folded, const struct node *node)
-{
-	uint64_t weight = folded->settings.options->hits ? node->hits : node->self_ns;
-
-	if (!weight || folded->failed)
-		return;
-	add_frames(&folded->text, node, true);
-	folded->failed = !add_stack(folded, weight);
-}
-
 /*
  * Adds up all stacks by text, once, after the last event. The state owns the result. Errors:
  * PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
@@ -272,8 +237,14 @@ static struct probe_error *folded_sums(
 	for (size_t i = 0; i < folded->nodes.room; i++) {
 		const struct node *node = map_at(&folded->nodes, i);
 
-		if (node)
-			add_node(folded, node);
+		uint64_t weight = !node				   ? 0
+				  : folded->settings.options->hits ? node->hits
+								   : node->self_ns;
+
+		if (!weight || folded->failed)
+			continue;
+		add_frames(&folded->text, node, true);
+		folded->failed = !add_stack(folded, weight);
 	}
 	if (folded->lost && folded->settings.options->hits && !folded->failed) {
 		buffer_string(&folded->text, "[lost]");
@@ -328,7 +299,7 @@ static void folded_free(void *state)
 }
 
 static struct probe_error *folded_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	const struct probe_spans_options options = {.match = settings->match,
 		.match_end = settings->match_end,
@@ -339,7 +310,7 @@ static struct probe_error *folded_create(
 	if (!folded)
 		return probe_error_no_memory();
 	folded->settings = *settings;
-	folded->out = out;
+	folded->out = &context->out;
 	error = buffer_init(&folded->text) && buffer_init(&folded->key)
 			? probe_spans_create(&options, &folded->spans)
 			: probe_error_no_memory();

@@ -36,22 +36,6 @@ struct begun_words {
 
 /* ---- Data of start events -------------------------------------------------------------- */
 
-static void cut(struct probe_value *value)
-{
-	if (!value_has_bytes(value) || value->length <= SUMMARY_KEY_BYTES_MAX)
-		return;
-	value->length = SUMMARY_KEY_BYTES_MAX;
-	value->truncated = true;
-}
-
-static bool has(const struct item *items, size_t count, const struct key *key)
-{
-	for (size_t i = 0; i < count; i++)
-		if (key_same(&items[i].key, key))
-			return true;
-	return false;
-}
-
 /* Gets the event's string argument with the lowest number. Returns false if it has none. */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
@@ -80,8 +64,11 @@ static size_t take(struct probe_summary *summary, const struct probe_event *even
 	struct key key;
 
 	for (size_t i = 0; i < summary->key_count; i++) {
-		if (has(items, count, &summary->keys[i]) ||
-			!key_value(&summary->keys[i], event, &value))
+		size_t k = 0;
+
+		while (k < count && !key_same(&items[k].key, &summary->keys[i]))
+			k++;
+		if (k < count || !key_value(&summary->keys[i], event, &value))
 			continue;
 		if (!key_complete(&summary->keys[i], event, &value, &summary->normals[i])) {
 			summary->text.no_memory = true;
@@ -92,8 +79,14 @@ static size_t take(struct probe_summary *summary, const struct probe_event *even
 	if (!summary->key_count && !count && first_string(event, &key) &&
 		key_value(&key, event, &value))
 		items[count++] = (struct item){key, value};
-	for (size_t i = 0; i < count; i++)
-		cut(&items[i].value);
+	for (size_t i = 0; i < count; i++) {
+		struct probe_value *its = &items[i].value;
+
+		if (!value_has_bytes(its) || its->length <= SUMMARY_KEY_BYTES_MAX)
+			continue;
+		its->length = SUMMARY_KEY_BYTES_MAX;
+		its->truncated = true;
+	}
 	return count;
 }
 
@@ -112,22 +105,6 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	while (out->length && ((unsigned char)out->data[out->length] & 0xc0) == 0x80)
 		out->length--;
 	buffer_string(out, "...");
-}
-
-/* Reuses the memory that was freed last, because it is usually large enough. */
-static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
-{
-	struct begun_words *words = summary->spare;
-
-	summary->spare = NULL;
-	if (words && words->room >= size)
-		return words;
-	free(words);
-	size = (size + WORDS_STEP - 1) / WORDS_STEP * WORDS_STEP;
-	words = malloc(size);
-	if (words)
-		words->room = size;
-	return words;
 }
 
 /* Frees a start event's data (may be NULL), or keeps its memory for the next start event. */
@@ -156,8 +133,17 @@ static bool instances_begin(
 	text_of(text, event);
 	for (size_t i = 0; i < count; i++)
 		bytes += value_has_bytes(&items[i].value) ? items[i].value.length : 0;
-	words = words_alloc(
-		summary, sizeof(*words) + count * sizeof(items[0]) + bytes + text->length + 1);
+	bytes += sizeof(*words) + count * sizeof(items[0]) + text->length + 1;
+	/* The memory that was freed last is usually large enough. */
+	words = summary->spare;
+	summary->spare = NULL;
+	if (!words || words->room < bytes) {
+		free(words);
+		bytes = (bytes + WORDS_STEP - 1) / WORDS_STEP * WORDS_STEP;
+		words = malloc(bytes);
+		if (words)
+			words->room = bytes;
+	}
 	if (!words || text->no_memory) {
 		free(words);
 		return false;
@@ -214,18 +200,7 @@ static void free_slow(struct summary_slow *slow)
 	free(slow->block);
 }
 
-/* Makes a slow pair own copies of its text and stack (may be NULL). False if out of memory. */
-static bool own(struct summary_slow *slow, const struct probe_stack *stack)
-{
-	slow->text = strdup(slow->text);
-	if (slow->text && stack)
-		slow->stack = event_copy_stack(stack, &slow->block);
-	if (slow->text && (slow->stack || !stack))
-		return true;
-	free_slow(slow);
-	return false;
-}
-
+/* Adds a pair, with copies of its text and stack (may be NULL), if it is slow. */
 static bool add_slow(
 	struct summary_pair *pair, const struct summary_slow *slow, const struct probe_stack *stack)
 {
@@ -236,8 +211,13 @@ static bool add_slow(
 		at--;
 	if (at == SUMMARY_SLOWEST)
 		return true;
-	if (!own(&owned, stack))
+	owned.text = strdup(owned.text);
+	if (owned.text && stack)
+		owned.stack = event_copy_stack(stack, &owned.block);
+	if (!owned.text || (stack && !owned.stack)) {
+		free_slow(&owned);
 		return false;
+	}
 	if (pair->slow_count == SUMMARY_SLOWEST)
 		free_slow(&pair->slow[--pair->slow_count]);
 	memmove(&pair->slow[at + 1], &pair->slow[at], (pair->slow_count - at) * sizeof(*slow));
@@ -289,12 +269,6 @@ static void instances_forget(const struct probe_summary *summary)
 		for (size_t k = 0; stack && k < stack->depth; k++)
 			free(((const struct summary_begun *)stack->items)[k].words);
 	}
-}
-
-static void instances_free_pair(struct summary_pair *pair)
-{
-	for (size_t i = 0; i < pair->slow_count; i++)
-		free_slow(&pair->slow[i]);
 }
 
 void instances_deinit(struct probe_summary *summary)
@@ -359,7 +333,8 @@ const struct summary_value **instances_values(
 
 static void free_pair(struct summary_pair *pair)
 {
-	instances_free_pair(pair);
+	for (size_t i = 0; i < pair->slow_count; i++)
+		free_slow(&pair->slow[i]);
 	free(pair->heat);
 	free(pair);
 }
@@ -395,21 +370,6 @@ static size_t begin_of(const struct pairing_probe *probe)
 	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
 }
 
-static void drop_pairs(struct probe_summary *summary)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < summary->pair_count; i++) {
-		struct summary_pair *pair = summary->pairs[i];
-
-		if (pair->is_made || begin_of(&summary->pairing.probes[pair->end]) == pair->begin)
-			summary->pairs[kept++] = pair;
-		else
-			free_pair(pair);
-	}
-	summary->pair_count = kept;
-}
-
 static void assign_roles(struct probe_summary *summary)
 {
 	for (size_t i = 0; i < summary->probe_count; i++)
@@ -427,13 +387,23 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 {
 	struct summary_probe *its = summary->probes[summary->probe_count - 1];
 	struct probe_error *error = pairing_add(&summary->pairing, its->provider, its->name);
+	size_t kept = 0;
 
 	if (error)
 		return error;
 	its->may_begin = summary->pairing.probes[its->index].may_be == PAIR_BEGIN;
 	if (summary->pairing.probes[summary->pairing.count - 1].role == PAIR_NONE)
 		return NULL;
-	drop_pairs(summary);
+	/* Drop the pairs that the new name has dissolved. */
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		struct summary_pair *pair = summary->pairs[i];
+
+		if (pair->is_made || begin_of(&summary->pairing.probes[pair->end]) == pair->begin)
+			summary->pairs[kept++] = pair;
+		else
+			free_pair(pair);
+	}
+	summary->pair_count = kept;
 	assign_roles(summary);
 	for (size_t i = 0; i < summary->pairing.count && !error; i++) {
 		size_t begin = begin_of(&summary->pairing.probes[i]);
@@ -491,18 +461,6 @@ void flights_deinit(struct probe_summary *summary)
 	pairing_deinit(&summary->pairing);
 }
 
-/* Returns the index of the newest start event that an end event may belong to, or SIZE_MAX. */
-static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
-{
-	const struct summary_begun *items = stack->items;
-	size_t last = stack->depth > SUMMARY_COMPARED_MAX ? stack->depth - SUMMARY_COMPARED_MAX : 0;
-
-	for (size_t i = stack->depth; i > last; i--)
-		if (identity_matches(items[i - 1].identity, identity))
-			return i - 1;
-	return SIZE_MAX;
-}
-
 /* ---- Hits ------------------------------------------------------------------------------- */
 
 /* Gets the stack of a hit's start events. Returns false if the hit has no value to match by. */
@@ -551,31 +509,6 @@ static struct probe_error *begin_hit(
 	return push(summary, its, stack, event, identity) ? NULL : probe_error_no_memory();
 }
 
-static size_t bucket_of(uint64_t value)
-{
-	unsigned int shift;
-
-	if (value < 1u << CELL_SUB_BITS)
-		return (size_t)value;
-	shift = 63 - (unsigned int)__builtin_clzll(value) - CELL_SUB_BITS;
-	return ((size_t)shift << CELL_SUB_BITS) + (size_t)(value >> shift);
-}
-
-/*
- * Returns a duration's row in the heat map: 0 and 1, then two rows for each power of two, split at
- * its geometric mean.
- */
-static size_t heat_row(uint64_t value)
-{
-	unsigned int exponent;
-
-	if (value < 2)
-		return (size_t)value;
-	exponent = 63 - (unsigned int)__builtin_clzll(value);
-	/* true if value >= 2^exponent * sqrt(2) */
-	return 2 * exponent + (size_t)((unsigned __int128)value * value >> (2 * exponent + 1) & 1);
-}
-
 double heat_low(size_t row)
 {
 	double low = 1;
@@ -592,19 +525,32 @@ double heat_low(size_t row)
 
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 {
+	unsigned int shift = 0;
+
 	times->least = !times->count || duration_ns < times->least ? duration_ns : times->least;
 	times->most = duration_ns > times->most ? duration_ns : times->most;
 	times->count++;
 	times->sum += (double)duration_ns;
-	times->buckets[bucket_of(duration_ns)]++;
+	if (duration_ns >= 1u << CELL_SUB_BITS)
+		shift = 63 - (unsigned int)__builtin_clzll(duration_ns) - CELL_SUB_BITS;
+	times->buckets[((size_t)shift << CELL_SUB_BITS) + (size_t)(duration_ns >> shift)]++;
 }
 
 /* Adds a pair's duration. Returns false if out of memory. */
 static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t ns, size_t bin)
 {
+	unsigned int exponent;
+	size_t row = (size_t)ns;
+
 	summary_times_add(&pair->times, ns);
-	pair->heat[heat_row(ns)][bin]++;
+	/* Rows 0 and 1, then two for each power of two, split at its geometric mean. */
+	if (ns >= 2) {
+		exponent = 63 - (unsigned int)__builtin_clzll(ns);
+		/* true if ns >= 2^exponent * sqrt(2) */
+		row = 2 * exponent + (size_t)((unsigned __int128)ns * ns >> (2 * exponent + 1) & 1);
+	}
+	pair->heat[row][bin]++;
 	return instances_end(summary, pair, begun, event, ns);
 }
 
@@ -624,8 +570,17 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 		return error;
 	if (key_of(summary, pair->begin, &summary->match_end, event, &key))
 		stack = begins_find(&summary->flights, &key);
-	if (stack && !stack->excess)
-		at = find_begun(stack, identity);
+	if (stack && !stack->excess) {
+		const struct summary_begun *items = stack->items;
+		size_t i = stack->depth;
+
+		/* The newest start event with this identity, of the newest that are compared. */
+		while (i && stack->depth - i < SUMMARY_COMPARED_MAX &&
+			!identity_matches(items[i - 1].identity, identity))
+			i--;
+		if (i && stack->depth - i < SUMMARY_COMPARED_MAX)
+			at = i - 1;
+	}
 	if (!stack || (!stack->excess && at == SIZE_MAX)) {
 		pair->unmatched++;
 		return NULL;

@@ -251,49 +251,42 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 	free(sorted);
 }
 
-/* Writes the value in the form that text tables show. */
-static void text_field(
-	struct buffer *out, const struct summary_top *its, const struct probe_value *value)
+static void keys(struct buffer *out, const struct probe_summary *summary, bool for_page)
 {
+	struct summary_top *tops;
 	struct buffer text;
+	size_t count;
 
 	if (!buffer_init(&text)) {
 		out->no_memory = true;
 		return;
 	}
-	text_meant(&text, summary_top_meaning(its), value);
-	json_bytes(out, "text", text.data, text.length);
-	out->no_memory |= text.no_memory;
-	buffer_deinit(&text);
-}
-
-static void key(struct buffer *out, const struct summary_top *its, bool for_page)
-{
-	const struct top_slot **sorted = top_sorted(its->top);
-
-	for (size_t i = 0; sorted && i < its->top->used; i++) {
-		open_named(out, "key", its->probe->provider, its->probe->name);
-		summary_json_key(out, &its->key, &sorted[i]->value);
-		if (for_page)
-			text_field(out, its, &sorted[i]->value);
-		json_unsigned(out, "count", sorted[i]->count);
-		json_unsigned(out, "error", sorted[i]->error);
-		json_number(out, "share", (double)sorted[i]->count / (double)its->top->total);
-		json_end_line(out);
-	}
-	out->no_memory |= !sorted;
-	free(sorted);
-}
-
-static void keys(struct buffer *out, const struct probe_summary *summary, bool for_page)
-{
-	struct summary_top *tops;
-	size_t count;
-
 	tops = summary_tops(summary, &count);
-	for (size_t i = 0; tops && i < count; i++)
-		key(out, &tops[i], for_page);
-	out->no_memory |= !tops;
+	for (size_t i = 0; tops && i < count; i++) {
+		const struct summary_top *its = &tops[i];
+		const struct top_slot **sorted = top_sorted(its->top);
+
+		for (size_t k = 0; sorted && k < its->top->used; k++) {
+			const struct top_slot *slot = sorted[k];
+
+			open_named(out, "key", its->probe->provider, its->probe->name);
+			summary_json_key(out, &its->key, &slot->value);
+			/* The page shows the value as text tables do. */
+			text.length = 0;
+			if (for_page) {
+				text_meant(&text, summary_top_meaning(its), &slot->value);
+				json_bytes(out, "text", text.data, text.length);
+			}
+			json_unsigned(out, "count", slot->count);
+			json_unsigned(out, "error", slot->error);
+			json_number(out, "share", (double)slot->count / (double)its->top->total);
+			json_end_line(out);
+		}
+		out->no_memory |= !sorted;
+		free(sorted);
+	}
+	out->no_memory |= !tops || text.no_memory;
+	buffer_deinit(&text);
 	free(tops);
 }
 
@@ -365,4 +358,34 @@ void summary_json(struct buffer *out, const struct probe_summary *summary,
 	keys(out, summary, for_page);
 	callers(out, summary);
 	people(out, summary);
+}
+
+/* ==== The page ================================================================================ */
+
+/* A page is page.html, with these lines in place of one. Its script makes charts and tables. */
+
+static const char place[] = "\nRECORD\n";
+
+void summary_html(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	const char *rest = strstr(page_template, place) + 1;
+	struct buffer json;
+
+	if (!buffer_init(&json)) {
+		out->no_memory = true;
+		return;
+	}
+	summary_json(&json, summary, view, true);
+	buffer_bytes(out, page_template, (size_t)(rest - page_template));
+	/* Strings may hold `</script>` or `<!--`, which would end the element. */
+	for (size_t i = 0; i < json.length; i++) {
+		if (json.data[i] == '<')
+			buffer_string(out, "\\u003c");
+		else
+			buffer_char(out, json.data[i]);
+	}
+	buffer_string(out, rest + strlen(place) - 1);
+	out->no_memory |= json.no_memory;
+	buffer_deinit(&json);
 }

@@ -128,15 +128,6 @@ static bool find_in_all(
 	return any;
 }
 
-/* The note's number of arguments; SIZE_MAX for a list. */
-static size_t count_args(const struct probe_event *event)
-{
-	for (size_t i = 0; i < event->arg_count; i++)
-		if (event->args[i].number && event->args[i].number != i + 1)
-			return SIZE_MAX;
-	return event->arg_count;
-}
-
 /* Keeps the error that the probe lacks the argument. Keeps nothing if out of memory. */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
@@ -182,12 +173,16 @@ static struct known learn(struct key_name *name, const struct probe_event *event
 /* Gets the argument that the name means for a hit. Returns false if the hit has none. */
 static bool name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
-	const size_t arg_count = count_args(event);
+	size_t arg_count = event->arg_count; /* the note's number; SIZE_MAX for a list */
 	const struct map_part key[] = {
 		MAP_OBJECT(arg_count), map_text(event->provider), map_text(event->name)};
-	const struct known *known = map_find(&name->known, key, 3);
+	const struct known *known;
 	struct known fresh, *added;
 
+	for (size_t i = 0; i < event->arg_count; i++)
+		if (event->args[i].number && event->args[i].number != i + 1)
+			arg_count = SIZE_MAX;
+	known = map_find(&name->known, key, 3);
 	if (!known) {
 		fresh = learn(name, event, arg_count);
 		known = &fresh;
@@ -214,7 +209,8 @@ static const char *const words[] = {[KEY_TID] = "tid",
 static bool is_key(const struct expr *expr, struct key *ret)
 {
 	const struct expr_node *node = expr->nodes;
-	struct buffer spelled = {0};
+	struct buffer out = {0};
+	char *spelled;
 	bool is_same;
 
 	*ret = (struct key){.arg = node->arg,
@@ -229,10 +225,10 @@ static bool is_key(const struct expr *expr, struct key *ret)
 						      : KEY_ARG};
 	/* A key is one operand, and is spelled in one way. Any other text is spelled differently.
 	 */
-	key_print(&spelled, ret);
-	buffer_char(&spelled, '\0');
-	is_same = !spelled.no_memory && strcmp(spelled.data, expr->text) == 0;
-	buffer_deinit(&spelled);
+	key_print(&out, ret);
+	spelled = buffer_take(&out, NULL);
+	is_same = spelled && strcmp(spelled, expr->text) == 0;
+	free(spelled);
 	return is_same;
 }
 
@@ -420,38 +416,35 @@ struct probe_error *key_unknown(const struct key *key)
 struct probe_error *key_not_found(const struct key *key)
 {
 	struct probe_error *error = key_unknown(key);
-	struct buffer text;
+	struct buffer out = {0};
+	char *text;
 
 	if (error)
 		return error;
-	if (!buffer_init(&text))
-		return probe_error_no_memory();
-	key_print(&text, key);
-	buffer_char(&text, '\0');
-	error = text.no_memory ? probe_error_no_memory()
-			       : probe_error_new(PROBE_ERROR_NOT_FOUND,
-					 "no hit has a value for the key '%s'", text.data);
-	buffer_deinit(&text);
+	key_print(&out, key);
+	text = buffer_take(&out, NULL);
+	error = text ? probe_error_new(
+			       PROBE_ERROR_NOT_FOUND, "no hit has a value for the key '%s'", text)
+		     : probe_error_no_memory();
+	free(text);
 	return error;
-}
-
-static bool normalize(struct probe_value *value, struct buffer *room)
-{
-	char *text = buffer_reserve(room, value->length + 1);
-
-	if (!text)
-		return false;
-	value->length = norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
-	value->bytes = text;
-	return true;
 }
 
 bool key_complete(const struct key *key, const struct probe_event *event, struct probe_value *value,
 	struct buffer *room)
 {
+	char *text;
+
 	room->length = 0;
-	if (key_is_norm(key))
-		return normalize(value, room);
+	if (key_is_norm(key)) {
+		text = buffer_reserve(room, value->length + 1);
+		if (!text)
+			return false;
+		value->length =
+			norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
+		value->bytes = text;
+		return true;
+	}
 	if (key->kind != KEY_PROBE)
 		return true;
 	buffer_string(room, event->provider);

@@ -162,7 +162,7 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 
 /*
  * A summary of events. events.c adds events: keys, threads, stacks; instances.c pairs them;
- * summary.c has the whole, the bins of time, and the rows to show; text.c, json.c and html.c write.
+ * summary.c has the whole, the bins of time, and the rows to show; text.c and json.c write.
  * Tables are limited. Rows that do not fit are counted together, and totals stay exact.
  */
 
@@ -542,9 +542,9 @@ struct export_settings {
 struct export_format {
 	/* names up to NULL; the first is documented */
 	const char *names[4];
-	/* Operations append to `out`, which outlives the state. */
+	/* Operations append to the context, which outlives the state. */
 	struct probe_error *(*create)(
-		const struct export_settings *settings, struct buffer *out, void **ret);
+		const struct export_settings *settings, struct format_context *context, void **ret);
 	void (*free)(void *state); /* frees a state; NULL is allowed */
 	struct probe_error *(*event)(void *state, const struct probe_event *event);
 	/* Called until *done_ret is true. The caller writes the output after each call. */
@@ -560,15 +560,5 @@ extern const struct export_format export_flamegraph;
 /* Appends an event's readable values for the keys, each after a blank. */
 void export_key_text(struct buffer *out, const struct probe_event *event,
 	const struct export_settings *settings);
-
-/* ---- Folded stacks (folded.c) ---------------------------------------------------------------- */
-
-/* ---- Names of keys (key.c) ------------------------------------------------------------------- */
-
-/*
- * A key that is an argument's name in the catalogue. It may be a different argument for each probe.
- */
-
-struct key_name;
 
 #endif

@@ -168,19 +168,6 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
-/* Copies an event and all that it points to. NULL if out of memory. */
-static struct open_span *span_create(const struct probe_event *event)
-{
-	size_t size = event_packed_size(event);
-	struct open_span *span = calloc(1, sizeof(*span) + size);
-
-	if (!span)
-		return NULL;
-	event_pack(event, span + 1);
-	span->public.begin = *event_unpack(span + 1, size);
-	return span;
-}
-
 /* Returns a stack's newest span that is not crossed (see cross()), or NULL. */
 static struct probe_span *innermost(const struct begins_stack *stack)
 {
@@ -197,9 +184,13 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 	struct probe_span **ret)
 {
 	struct begins_stack *stack = begins_make(&spans->begins, key);
-	struct open_span *span = stack ? span_create(event) : NULL;
+	size_t size = event_packed_size(event);
+	struct open_span *span = stack ? calloc(1, sizeof(*span) + size) : NULL;
 
 	if (span) {
+		/* The copy of the event and all that it points to is behind the span. */
+		event_pack(event, span + 1);
+		span->public.begin = *event_unpack(span + 1, size);
 		span->pair = probe->pair;
 		span->public.pair = probe->pair;
 		span->probe = spans->pairing.probes[probe->index].same;
@@ -243,43 +234,15 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 	}
 }
 
+/* Returns the newest open span of a probe that an end event may belong to, or NULL. */
 static struct open_span *find_begin(
-	const struct begins_stack *stack, const struct pairing_probe *end, uint64_t identity)
+	const struct begins_stack *stack, size_t probe, uint64_t identity)
 {
-	for (size_t at = stack && end->role == PAIR_END ? stack->depth : 0; at; at--)
-		if (span_at(stack, at - 1)->probe == end->begin &&
+	for (size_t at = stack ? stack->depth : 0; at; at--)
+		if (span_at(stack, at - 1)->probe == probe &&
 			identity_matches(span_at(stack, at - 1)->identity, identity))
 			return span_at(stack, at - 1);
 	return NULL;
-}
-
-/*
- * Computes a hit's identity. It is 0 unless the hit may be a start event, or is a known end event.
- */
-static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
-	const struct probe_event *event, uint64_t *ret)
-{
-	size_t begin = paired->may_be == PAIR_BEGIN ? paired->same : paired->begin;
-
-	*ret = 0;
-	if (paired->may_be != PAIR_BEGIN && paired->role != PAIR_END)
-		return NULL;
-	return identity_of(&spans->identities, begin, spans->pairing.probes[begin].provider,
-		spans->pairing.probes[begin].plain, event, ret);
-}
-
-static void span_end(
-	struct probe_spans *spans, struct open_span *span, const struct probe_event *event)
-{
-	uint64_t begin_ns = span->public.begin.time_ns;
-	uint64_t took_ns = event->time_ns > begin_ns ? event->time_ns - begin_ns : 0;
-
-	span->pair->ended = true;
-	cross(begins_find(&spans->begins, &span->key), span);
-	if (span->public.parent)
-		span->public.parent->inner_ns += took_ns;
-	span_remove(spans, span);
-	spans->ended = span;
 }
 
 /* Gets the owner of an event's stack. Returns false if the event has no value to match by. */
@@ -305,9 +268,11 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	const struct pairing_probe *paired;
 	struct span_probe *probe;
 	struct probe_error *error;
+	const struct begins_stack *stack;
 	struct open_span *begin;
 	struct begins_key key;
-	uint64_t identity;
+	uint64_t identity = 0;
+	size_t index;
 
 	free(spans->ended);
 	spans->ended = NULL;
@@ -319,9 +284,14 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (error)
 		return error;
 	paired = &spans->pairing.probes[probe->index];
-	error = identify(spans, paired, event, &identity);
-	if (error)
-		return error;
+	if (paired->may_be == PAIR_BEGIN || paired->role == PAIR_END) {
+		index = paired->may_be == PAIR_BEGIN ? paired->same : paired->begin;
+		error = identity_of(&spans->identities, index,
+			spans->pairing.probes[index].provider, spans->pairing.probes[index].plain,
+			event, &identity);
+		if (error)
+			return error;
+	}
 	if (options->match < 0 && key_of(event, -1, &key))
 		*span_ret = innermost(begins_find(&spans->begins, &key));
 	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
@@ -329,7 +299,9 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 		if (!probe->pair)
 			probe->pair =
 				find_pair(spans, probe->provider, paired->plain, paired->stem);
-		return probe->pair && span_open(spans, event, &key, probe, identity, span_ret)
+		if (!probe->pair)
+			return probe_error_no_memory();
+		return span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
@@ -338,11 +310,17 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	*ret = PROBE_SPAN_UNMATCHED;
 	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
 		return NULL;
-	begin = find_begin(begins_find(&spans->begins, &key), paired, identity);
+	stack = begins_find(&spans->begins, &key);
+	begin = paired->role == PAIR_END ? find_begin(stack, paired->begin, identity) : NULL;
 	if (!begin)
 		return NULL;
+	begin->pair->ended = true;
+	cross(stack, begin);
+	if (begin->public.parent && event->time_ns > begin->public.begin.time_ns)
+		begin->public.parent->inner_ns += event->time_ns - begin->public.begin.time_ns;
+	span_remove(spans, begin);
+	spans->ended = begin;
 	*ret = PROBE_SPAN_END;
-	span_end(spans, begin, event);
 	*span_ret = &begin->public;
 	return NULL;
 }

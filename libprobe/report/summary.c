@@ -130,21 +130,12 @@ static bool is_string(const struct top *top)
 	return top->used && top->slots[0]->value.kind == PROBE_VALUE_STRING;
 }
 
-static bool any_shown(const struct top *top)
-{
-	const struct top_slot **sorted = top_sorted(top);
-	uint64_t rest, most;
-	/* If out of memory, writing the table fails, too. */
-	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
-
-	free(sorted);
-	return any;
-}
-
 /* Returns true if a table that the user did not ask for is worth showing. */
 static bool tells(const struct top *top)
 {
-	uint64_t surely = 0;
+	const struct top_slot **sorted;
+	uint64_t surely = 0, rest, most;
+	bool any;
 
 	for (size_t i = 0; i < top->used; i++) {
 		const struct top_slot *slot = top->slots[i];
@@ -159,8 +150,15 @@ static bool tells(const struct top *top)
 					: slot->value.u > UINT32_MAX))
 			return false;
 	}
-	if (is_string(top))
-		return !top->approximate || (surely > 1 && any_shown(top));
+	if (is_string(top) && (!top->approximate || surely <= 1))
+		return !top->approximate;
+	if (is_string(top)) {
+		/* If out of memory, writing the table fails, too. */
+		sorted = top_sorted(top);
+		any = !sorted || top_shown(top, sorted, 1, &rest, &most);
+		free(sorted);
+		return any;
+	}
 	return top->used > 1 && top->total >= 2 * top->used;
 }
 
@@ -425,14 +423,6 @@ struct probe_error *probe_summary_check_keys(
 
 struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)
 {
-	buffer_char(out, '\0');
-	if (out->no_memory) {
-		buffer_deinit(out);
-		return probe_error_no_memory();
-	}
-	*ret = out->data;
-	*length_ret = out->length - 1;
-	out->data = NULL;
-	buffer_deinit(out);
-	return NULL;
+	*ret = buffer_take(out, length_ret);
+	return *ret ? NULL : probe_error_no_memory();
 }

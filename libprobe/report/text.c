@@ -424,6 +424,15 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
+static void hits_cells(
+	struct grid *grid, const struct probe_summary *summary, uint64_t hits, const char *comm)
+{
+	grid_number(grid, hits);
+	share_cell(grid, hits, summary->hits);
+	buffer_escaped(&grid->text, comm);
+	grid_end(grid);
+}
+
 /* Writes the table of processes, if there are several. */
 static void processes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
@@ -442,10 +451,7 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 	for (size_t i = 0; i < shown; i++) {
 		grid_signed(&grid, sorted[i].pid);
 		grid_number(&grid, sorted[i].threads);
-		grid_number(&grid, sorted[i].hits);
-		share_cell(&grid, sorted[i].hits, summary->hits);
-		buffer_escaped(&grid.text, sorted[i].comm);
-		grid_end(&grid);
+		hits_cells(&grid, summary, sorted[i].hits, sorted[i].comm);
 	}
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more process (--top)\n", " more processes (--top)\n");
@@ -467,10 +473,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	for (size_t i = 0; i < shown; i++) {
 		grid_signed(&grid, sorted[i]->pid);
 		grid_signed(&grid, sorted[i]->tid);
-		grid_number(&grid, sorted[i]->hits);
-		share_cell(&grid, sorted[i]->hits, summary->hits);
-		buffer_escaped(&grid.text, sorted[i]->comm);
-		grid_end(&grid);
+		hits_cells(&grid, summary, sorted[i]->hits, sorted[i]->comm);
 	}
 	grid_print(&grid, out, 0);
 	text_more(out, summary->threads.count - shown, " more thread (--top)\n",

@@ -233,30 +233,24 @@ static void add_loss(struct trace_export *trace, const struct probe_event *event
 	close_event(trace);
 }
 
-/* Writes a pair's start or end on a track of its own. */
-static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
-	const struct probe_event *event, const char *name)
-{
-	begin_event(trace, phase, begin->pid, event->tid);
-	add_ts(trace, event->time_ns);
-	add_name(trace, begin, name);
-	add_number_text(trace->out, "id", trace->id);
-	json_open(trace->out, "args", '{');
-	add_args(trace->out, phase == 'e' ? "end_" : "", event);
-	close_event(trace);
-}
-
 /* Writes a pair, on a track of its own if `is_alone`. */
 static void add_pair(struct trace_export *trace, const struct probe_event *begin,
 	const struct probe_event *end, const char *name, bool is_alone)
 {
+	trace->id += is_alone;
+	for (int i = 0; i < 2 && is_alone; i++) {
+		const struct probe_event *event = i ? end : begin;
 
-	if (is_alone) {
-		trace->id++;
-		add_async(trace, 'b', begin, begin, name);
-		add_async(trace, 'e', begin, end, name);
-		return;
+		begin_event(trace, i ? 'e' : 'b', begin->pid, event->tid);
+		add_ts(trace, event->time_ns);
+		add_name(trace, begin, name);
+		add_number_text(trace->out, "id", trace->id);
+		json_open(trace->out, "args", '{');
+		add_args(trace->out, i ? "end_" : "", event);
+		close_event(trace);
 	}
+	if (is_alone)
+		return;
 	begin_event(trace, 'X', begin->pid, begin->tid);
 	add_ts(trace, begin->time_ns);
 	json_begin(trace->out, "dur");
@@ -266,13 +260,6 @@ static void add_pair(struct trace_export *trace, const struct probe_event *begin
 	add_args(trace->out, "", begin);
 	add_args(trace->out, "end_", end);
 	close_event(trace);
-}
-
-static void add_span(
-	struct trace_export *trace, const struct probe_span *span, const struct probe_event *end)
-{
-	add_pair(trace, &span->begin, end, span->pair->name,
-		span->crossed || trace->settings.match >= 0);
 }
 
 /*
@@ -351,17 +338,6 @@ static void begin_file(struct trace_export *trace)
 	json_open(trace->out, "traceEvents", '[');
 }
 
-/*
- * Returns time 0 of the file. A span arrives at its end, so a span that arrives later may have
- * started earlier.
- */
-static uint64_t first_time(const struct probe_event *event)
-{
-	if (!event->begin)
-		return event->time_ns;
-	return event->begin->time_ns > SPAN_NS ? event->begin->time_ns - SPAN_NS : 1;
-}
-
 static struct probe_error *trace_event(void *state, const struct probe_event *event)
 {
 	struct trace_export *trace = state;
@@ -370,8 +346,12 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 	struct probe_span *span;
 
 	begin_file(trace);
+	/* A span arrives at its end, so a span that arrives later may have started earlier. */
 	if (!trace->first_ns)
-		trace->first_ns = first_time(event);
+		trace->first_ns = !event->begin ? event->time_ns
+				  : event->begin->time_ns > SPAN_NS
+					  ? event->begin->time_ns - SPAN_NS
+					  : 1;
 	if (event->kind == PROBE_EVENT_LOST) {
 		trace->lost += event->lost;
 		add_loss(trace, event);
@@ -387,7 +367,8 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 	if (error)
 		return error;
 	if (kind == PROBE_SPAN_END)
-		add_span(trace, span, event);
+		add_pair(trace, &span->begin, event, span->pair->name,
+			span->crossed || trace->settings.match >= 0);
 	else if (kind != PROBE_SPAN_BEGIN)
 		add_instant(trace, event);
 	return trace->text.no_memory ? probe_error_no_memory() : NULL;
@@ -438,7 +419,7 @@ static void trace_free(void *state)
 }
 
 static struct probe_error *trace_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
+	const struct export_settings *settings, struct format_context *context, void **ret)
 {
 	struct trace_export *trace = calloc(1, sizeof(*trace));
 	const struct probe_spans_options options = {.match = settings->match,
@@ -451,7 +432,7 @@ static struct probe_error *trace_create(
 	if (!trace)
 		return probe_error_no_memory();
 	trace->settings = *settings;
-	trace->out = out;
+	trace->out = &context->out;
 	error = buffer_init(&trace->text) ? probe_spans_create(&options, &trace->spans)
 					  : probe_error_no_memory();
 	if (error) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/session/session.h"
 
 enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
@@ -57,24 +58,6 @@ static bool is_signed(const struct arch_expr *expr)
 	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
 }
 
-static struct probe_error *too_many(void)
-{
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
-}
-
-static struct probe_error *bind_begun_string(
-	struct binder *b, const struct capture *string, uint8_t *ret)
-{
-	int capture =
-		record_layout_capture_begun(b->layout, b->site, string, b->asked->string_bytes);
-
-	if (capture < 0)
-		return too_many();
-	*ret = (uint8_t)capture;
-	return NULL;
-}
-
 static struct probe_error *bind_string(struct binder *b, const char *what, const struct expr *expr,
 	const struct capture *string, uint8_t *ret)
 {
@@ -92,16 +75,6 @@ static struct probe_error *bind_string(struct binder *b, const char *what, const
 			string->has_length ? ", of as many bytes as " : "",
 			string->has_length ? (int)specs[string->length].spec_length : 0,
 			string->has_length ? specs[string->length].spec : "");
-	*ret = (uint8_t)capture;
-	return NULL;
-}
-
-static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
-{
-	int capture = record_layout_capture_comm(b->layout);
-
-	if (capture < 0)
-		return too_many();
 	*ret = (uint8_t)capture;
 	return NULL;
 }
@@ -174,85 +147,47 @@ static struct probe_error *bind_number(struct binder *b, const struct expr *expr
 	return NULL;
 }
 
-static struct probe_error *bind_key_number(
-	struct binder *b, struct bound_types *types, size_t i, size_t part)
-{
-	struct arch_expr *number = &b->bound->key_numbers[part];
-	struct probe_error *error = bind_number(
-		b, b->asked->keys[i], number, &types->key_double[i], &types->key_whole[i]);
-
-	types->key_signed[i] = types->key_signed[i] || is_signed(number);
-	if (!error && types->key_double[i] && types->key_whole[i])
-		error = mixed("key");
-	return error;
-}
-
 /* Binds key `i`. *part_inout is its first part, and becomes the first part of the next key. */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {
 	size_t part = (*part_inout)++;
-	uint8_t *capture = &b->bound->key_strings[part];
+	const struct expr *key = b->asked->keys[i];
+	struct arch_expr *number = &b->bound->key_numbers[part];
 	struct capture string;
+	struct probe_error *error;
+	int capture = -1;
 
 	switch (b->asked->key_word[i]) {
-	case EXPR_COMM:
-		return bind_comm(b, capture);
 	case EXPR_USTACK:
 		*part_inout = part + BIND_STACK_KEYS;
 		return bind_stack(b, part);
 	case EXPR_PROBE:
 		*part_inout = part;
 		return NULL;
+	case EXPR_COMM:
+		capture = record_layout_capture_comm(b->layout);
+		break;
 	case EXPR_NO_WORD:
+		if (!expr_is_string(key, &string)) {
+			error = bind_number(
+				b, key, number, &types->key_double[i], &types->key_whole[i]);
+			types->key_signed[i] |= is_signed(number);
+			return !error && types->key_double[i] && types->key_whole[i] ? mixed("key")
+										     : error;
+		}
+		if (!string.of_begin)
+			return bind_string(
+				b, "the key", key, &string, &b->bound->key_strings[part]);
+		capture = record_layout_capture_begun(
+			b->layout, b->site, &string, b->asked->string_bytes);
 		break;
 	}
-	if (!expr_is_string(b->asked->keys[i], &string))
-		return bind_key_number(b, types, i, part);
-	return string.of_begin ? bind_begun_string(b, &string, capture)
-			       : bind_string(b, "the key", b->asked->keys[i], &string, capture);
-}
-
-static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
-{
-	struct probe_error *error = NULL;
-	size_t part = 0;
-
-	for (size_t i = 0; i < b->asked->key_count && !error; i++)
-		error = bind_key(b, types, i, &part);
-	return error;
-}
-
-/* All sites of a probe add to the same cells, which hold either doubles or integers. */
-static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
-{
-	const struct expr *expr = b->asked->value;
-	struct arch_expr *ret = &b->bound->value;
-	struct probe_error *error;
-
-	if (!expr)
-		return NULL;
-	error = bind_number(b, expr, ret, &types->value_double, &types->value_whole);
-	types->value_signed = types->value_signed || is_signed(ret);
-	return !error && types->value_double && types->value_whole ? mixed("value") : error;
-}
-
-/* A filter on a whole pair is evaluated at the end event. */
-static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
-{
-	const struct expr *filter = b->asked->filter;
-
-	if (!filter || !expr_is_of_pair(filter))
-		return bind_expr(b, filter, &b->bound->filter);
-	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
-}
-
-/* Binds a start event that takes another probe's arguments. Those it keeps are unknown. */
-static void bind_taken(struct binder *b)
-{
-	for (uint8_t i = 0; i < b->asked->kept_count; i++)
-		b->bound->kept[i] = (struct arch_kept){
-			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
+	b->bound->key_strings[part] = (uint8_t)capture;
+	return NULL;
 }
 
 /* Binds the arguments that a start event keeps for its end event. */
@@ -279,17 +214,6 @@ static struct probe_error *bind_kept(struct binder *b)
 	return error;
 }
 
-static struct probe_error *bind_match(struct binder *b, enum pair_role role)
-{
-	const struct expr *expr =
-		role == PAIR_END && b->asked->match_end ? b->asked->match_end : b->asked->match;
-	struct capture string;
-
-	return b->asked->match_string && expr_is_string(expr, &string)
-		       ? bind_string(b, "the match", expr, &string, &b->bound->match_string)
-		       : bind_expr(b, expr, &b->bound->match);
-}
-
 /* Binds the captures that identify the pair: all of them, or none if one is impossible. */
 static void bind_same(struct binder *b)
 {
@@ -314,51 +238,69 @@ static struct probe_error *bind_all(
 	struct binder *b, struct pair_part part, struct bound_types *types)
 {
 	const struct asked *asked = b->asked;
-	enum pair_role role = part.role;
+	struct bound *bound = b->bound;
+	bool is_end = part.role == PAIR_END;
+	const struct expr *match = is_end && asked->match_end ? asked->match_end : asked->match;
 	struct probe_error *error = NULL;
+	struct capture string;
+	size_t key_part = 0;
 
 	if (asked->stack)
 		error = bind_stack(b, 0);
 	else if (part.takes)
-		bind_taken(b);
-	else if (role == PAIR_BEGIN)
+		/* The arguments that such a start event keeps are those of another probe. */
+		for (uint8_t i = 0; i < asked->kept_count; i++)
+			bound->kept[i] = (struct arch_kept){
+				.offset = asked->kept[i].offset, .bytes = asked->kept[i].bytes};
+	else if (part.role == PAIR_BEGIN)
 		error = bind_kept(b);
 	else
-		error = bind_keys(b, types);
-	if (part.gives)
+		for (size_t i = 0; i < asked->key_count && !error; i++)
+			error = bind_key(b, types, i, &key_part);
+	if (error || part.gives)
 		return error; /* no pair begins at a probe that only gives arguments */
-	if (!error && part.compares)
+	if (part.compares)
 		bind_same(b);
-	if (!error && role == PAIR_NONE)
-		error = bind_value(b, types);
-	if (!error && role != PAIR_NONE)
-		error = bind_match(b, role);
-	return error ? error : bind_filter(b, role);
+	if (part.role != PAIR_NONE) {
+		error = asked->match_string && expr_is_string(match, &string)
+				? bind_string(b, "the match", match, &string, &bound->match_string)
+				: bind_expr(b, match, &bound->match);
+	} else if (asked->value) {
+		/* All sites of a probe add to the same cells: either doubles or integers. */
+		error = bind_number(
+			b, asked->value, &bound->value, &types->value_double, &types->value_whole);
+		types->value_signed |= is_signed(&bound->value);
+		if (!error && types->value_double && types->value_whole)
+			error = mixed("value");
+	}
+	if (error)
+		return error;
+	/* A filter on a whole pair is evaluated at the end event. */
+	if (!asked->filter || !expr_is_of_pair(asked->filter))
+		return bind_expr(b, asked->filter, &bound->filter);
+	return is_end ? bind_expr(b, asked->filter, &bound->pair_filter) : NULL;
 }
 
-/* Makes an expression point to the copies of its nodes. */
-static void move_nodes(
-	struct arch_expr *expr, const struct arch_expr_node *from, const struct arch_expr_node *to)
-{
-	if (expr->count)
-		expr->nodes = to + (expr->nodes - from);
-}
-
-/* Copies only the nodes in use. */
+/* Copies only the nodes in use. Expressions point to the copies of their nodes. */
 static struct bound *shrink(const struct bound *from, size_t count)
 {
 	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));
+	struct arch_expr *exprs[4 + ARCH_KEYS_MAX];
+	size_t used = 0;
 
 	if (!to)
 		return NULL;
 	*to = *from;
 	memcpy(to->nodes, from->nodes, count * sizeof(to->nodes[0]));
-	move_nodes(&to->filter, from->nodes, to->nodes);
-	move_nodes(&to->value, from->nodes, to->nodes);
-	move_nodes(&to->match, from->nodes, to->nodes);
-	move_nodes(&to->pair_filter, from->nodes, to->nodes);
+	exprs[used++] = &to->filter;
+	exprs[used++] = &to->value;
+	exprs[used++] = &to->match;
+	exprs[used++] = &to->pair_filter;
 	for (size_t i = 0; i < ARCH_KEYS_MAX; i++)
-		move_nodes(&to->key_numbers[i], from->nodes, to->nodes);
+		exprs[used++] = &to->key_numbers[i];
+	for (size_t i = 0; i < used; i++)
+		if (exprs[i]->count)
+			exprs[i]->nodes = to->nodes + (exprs[i]->nodes - from->nodes);
 	return to;
 }
 
@@ -366,7 +308,7 @@ struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
 	struct record_layout *layout, struct bound_types *types, struct bound **ret)
 {
-	struct bound *room =
+	AUTO_FREE struct bound *room =
 		calloc(1, sizeof(*room) + EXPRS_MAX * ARCH_EXPR_NODES_MAX * sizeof(room->nodes[0]));
 	struct binder binder = {.asked = asked, .site = site, .layout = layout, .bound = room};
 	struct probe_error *error;
@@ -374,11 +316,8 @@ struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	if (!room)
 		return probe_error_no_memory();
 	error = bind_all(&binder, part, types);
-	if (!error) {
-		*ret = shrink(room, binder.used);
-		if (!*ret)
-			error = probe_error_no_memory();
-	}
-	free(room);
-	return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
+	if (error)
+		return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
+	*ret = shrink(room, binder.used);
+	return *ret ? NULL : probe_error_no_memory();
 }

@@ -52,25 +52,8 @@ static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 		return second;
 	}
 	if (!error)
-		*ret = (struct probe_gate *)(s->rings.base + offset);
+		*ret = (struct probe_gate *)(s->data.rings.base + offset);
 	return error;
-}
-
-static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
-{
-	return (struct waiters_place){.pid = s->target->pid,
-		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, turns)};
-}
-
-static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
-{
-	struct launches *launches = watch_launches(s->options.watch);
-	struct launch_gate *gate = &s->exec_gate;
-
-	gate_open(&gate->gate, shared, launches->event);
-	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
-	return launches_add(launches, gate);
 }
 
 struct probe_error *session_prepare_gates(struct probe_session *s)
@@ -78,11 +61,11 @@ struct probe_error *session_prepare_gates(struct probe_session *s)
 	struct probe_error *error = NULL;
 
 	if (s->options.follow_libraries)
-		error = gate_prepare(&s->gate);
+		error = gate_prepare(&s->gates.loader);
 	if (!error && s->options.watch)
-		error = gate_prepare(&s->exec_gate.gate);
+		error = gate_prepare(&s->gates.exec.gate);
 	if (!error && s->options.wait_ns)
-		error = gate_prepare(&s->wait);
+		error = gate_prepare(&s->gates.room);
 	return error;
 }
 
@@ -90,6 +73,8 @@ struct probe_error *session_add_gates(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct probe_gate *loader = NULL, *exec = NULL;
+	struct waiters_place place = {
+		.pid = s->target->pid, .children = s->options.follow_children};
 	struct probe_error *error = NULL;
 
 	if (s->options.follow_libraries)
@@ -100,23 +85,29 @@ struct probe_error *session_add_gates(
 		return error;
 	if (loader && gate_is_expected(c))
 		loader->pass = 1;
-	if (s->event < 0)
-		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event < 0)
+	if (s->gates.event < 0)
+		s->gates.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->gates.event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
-	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);
+	place.address = s->data.rings.layout.data + offsetof(struct probe_gate, turns);
+	s->gates.loader_place = s->gates.exec.place = place;
+	s->gates.loader_place.address += DATA_GATE_OFFSET;
 	if (loader)
-		gate_open(&s->gate, loader, s->event);
-	return exec ? open_exec_gate(s, exec) : NULL;
+		gate_open(&s->gates.loader, loader, s->gates.event);
+	if (!exec)
+		return NULL;
+	s->gates.exec.place.address += DATA_EXEC_GATE_OFFSET;
+	gate_open(&s->gates.exec.gate, exec, watch_launches(s->options.watch)->event);
+	return launches_add(watch_launches(s->options.watch), &s->gates.exec);
 }
 
 struct probe_error *session_note_lapse(struct probe_session *s)
 {
-	bool told = s->lapse_told;
+	bool told = s->gates.lapse_told;
 
-	if (!gate_has_lapsed(&s->gate))
+	if (!gate_has_lapsed(&s->gates.loader))
 		return NULL;
-	s->lapsed = s->lapse_told = true;
+	s->gates.lapsed = s->gates.lapse_told = true;
 	if (told)
 		return NULL;
 	return report_note(&s->report,
@@ -128,24 +119,25 @@ struct probe_error *session_note_lapse(struct probe_session *s)
 void session_close_gates(struct probe_session *s)
 {
 	if (s->options.watch)
-		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
-	gate_shut(&s->exec_gate.gate);
-	gate_shut(&s->gate);
-	gate_close(&s->exec_gate.gate);
-	gate_close(&s->gate);
+		launches_remove(watch_launches(s->options.watch), &s->gates.exec);
+	gate_shut(&s->gates.exec.gate);
+	gate_shut(&s->gates.loader);
+	gate_close(&s->gates.exec.gate);
+	gate_close(&s->gates.loader);
 }
 
 void session_close_wait(struct probe_session *s)
 {
-	gate_close(&s->wait);
-	if (s->event >= 0)
-		close(s->event);
-	s->event = -1;
+	gate_close(&s->gates.room);
+	if (s->gates.event >= 0)
+		close(s->gates.event);
+	s->gates.event = -1;
 }
 
 int probe_session_fd(const struct probe_session *session)
 {
-	return session->gate.shared || session->wait.shared ? session->event : -1;
+	return session->gates.loader.shared || session->gates.room.shared ? session->gates.event
+									  : -1;
 }
 
 /* ==== Wait ==================================================================================== */
@@ -159,7 +151,7 @@ int probe_session_fd(const struct probe_session *session)
 
 static struct probe_room *room_of(const struct probe_session *s)
 {
-	return (struct probe_room *)(s->rings.base + DATA_ROOM_OFFSET);
+	return (struct probe_room *)(s->data.rings.base + DATA_ROOM_OFFSET);
 }
 
 struct probe_error *session_take_wait(struct probe_session *s)
@@ -176,7 +168,7 @@ struct probe_error *session_take_wait(struct probe_session *s)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a hit waits for room for a second at most");
 	s->tick_ns32 = clock_tick_ns32(&s->clock);
-	s->wait_ticks =
+	s->gates.room_ticks =
 		(uint64_t)((double)o->wait_ns * (double)(UINT64_C(1) << 32) / (double)s->tick_ns32);
 	return NULL;
 }
@@ -187,24 +179,24 @@ struct probe_error *session_open_wait(struct probe_session *s)
 
 	if (!s->options.wait_ns)
 		return NULL;
-	if (s->event < 0)
-		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event < 0)
+	if (s->gates.event < 0)
+		s->gates.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->gates.event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
 	room->moved = 1;
-	rings_tell(&s->rings, room);
-	gate_open(&s->wait, &room->gate, s->event);
+	rings_tell(&s->data.rings, room);
+	gate_open(&s->gates.room, &room->gate, s->gates.event);
 	return NULL;
 }
 
 void session_note_waiting(struct probe_session *s)
 {
-	uint32_t arrived = gate_arrivals(&s->wait);
+	uint32_t arrived = gate_arrivals(&s->gates.room);
 
-	if (arrived == s->wait_seen)
+	if (arrived == s->gates.room_seen)
 		return;
-	s->wait_seen = arrived;
-	gate_raise(s->event);
+	s->gates.room_seen = arrived;
+	gate_raise(s->gates.event);
 }
 
 /* The target can write both counters; they are only shown. */
@@ -212,7 +204,7 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 {
 	uint64_t waited = 0, ticks = 0;
 
-	if (session->options.wait_ns && session->rings.base) {
+	if (session->options.wait_ns && session->data.rings.base) {
 		const struct probe_room *room = room_of(session);
 
 		waited = atomic_load_explicit(

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/map.h"
@@ -78,71 +79,50 @@ struct kept_text {
 
 enum { NAME_BYTES = 8, STACK_BYTES = 16 /* site and caller, before the return addresses */ };
 
-static void print_name(struct buffer *out, const struct probe_session *s, const uint8_t *raw)
-{
-	char room[SESSION_NAME_ROOM];
-	uint64_t address;
-
-	memcpy(&address, raw, sizeof(address));
-	buffer_string(out, session_name(s, address, room));
-}
-
-static void print_stack(
-	struct buffer *out, const struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
-{
-	struct probe_stack stack;
-	struct probe_error *error;
-	uint64_t site, caller;
-
-	memcpy(&site, raw, sizeof(site));
-	memcpy(&caller, raw + 8, sizeof(caller));
-	error = unwinder_frames(s->unwinder, site, caller, raw + STACK_BYTES,
-		(raw_bytes - STACK_BYTES) / 8, &stack);
-	if (!error)
-		frame_text_stack(out, &stack);
-	out->no_memory |= error != NULL;
-	probe_error_free(error);
-}
-
 /* Makes and stores the text of a key; NULL if memory is short. */
 static const struct kept_text *keep_text(
 	struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
-	struct buffer text = {0};
-	struct kept_text *kept = NULL;
+	AUTO(buffer_deinit) struct buffer text = {0};
+	struct probe_error *error = NULL;
+	struct kept_text *kept;
+	struct probe_stack stack;
+	uint64_t address, caller;
 
-	if (raw_bytes == NAME_BYTES)
-		print_name(&text, s, raw);
-	else
-		print_stack(&text, s, raw, raw_bytes);
-	if (!text.no_memory)
-		kept = map_add(
-			&s->key_texts, sizeof(*kept) + text.length, MAP_KEY({raw, raw_bytes}));
+	memcpy(&address, raw, sizeof(address));
+	if (raw_bytes == NAME_BYTES) {
+		char room[SESSION_NAME_ROOM];
+
+		buffer_string(&text, session_name(&s->names, address, room));
+	} else {
+		memcpy(&caller, raw + 8, sizeof(caller));
+		error = unwinder_frames(s->names.unwinder, address, caller, raw + STACK_BYTES,
+			(raw_bytes - STACK_BYTES) / 8, &stack);
+		if (!error)
+			frame_text_stack(&text, &stack);
+	}
+	if (error || text.no_memory) {
+		probe_error_free(error);
+		return NULL;
+	}
+	kept = map_add(&s->names.texts, sizeof(*kept) + text.length, MAP_KEY({raw, raw_bytes}));
 	if (kept) {
 		kept->length = text.length;
 		memcpy(kept->bytes, text.length ? text.data : "", text.length);
 	}
-	buffer_deinit(&text);
 	return kept;
 }
 
 static void put_text(
 	struct buffer *out, struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
-	const struct kept_text *text = map_find(&s->key_texts, MAP_KEY({raw, raw_bytes}));
+	const struct kept_text *text = map_find(&s->names.texts, MAP_KEY({raw, raw_bytes}));
 
 	if (!text)
 		text = keep_text(s, raw, raw_bytes);
 	if (text)
 		buffer_bytes(out, text->bytes, text->length);
 	out->no_memory |= !text;
-}
-
-static void put_name(struct buffer *out, struct probe_session *s, struct reading *r)
-{
-	uint64_t address = next_word(r);
-
-	put_text(out, s, (const uint8_t *)&address, NAME_BYTES);
 }
 
 static void put_stack(struct buffer *out, struct probe_session *s, struct reading *r)
@@ -160,33 +140,24 @@ static void put_stack(struct buffer *out, struct probe_session *s, struct readin
 	put_text(out, s, raw, STACK_BYTES + length);
 }
 
-void keys_deinit(struct probe_session *session)
-{
-	map_clear(&session->key_texts);
-}
-
 /* ---- Keys ------------------------------------------------------------------------------- */
-
-static void put_probe(struct buffer *out, const struct probe_session_probe *probe)
-{
-	buffer_string(out, probe->provider);
-	buffer_char(out, ':');
-	buffer_string(out, probe->name);
-}
 
 /* Appends the bytes of key `i`, which is not a number. Returns its word. */
 static uint64_t put_bytes(
 	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
 {
 	size_t start = out->length;
-	uint64_t word = 0;
+	uint64_t word = 0, address;
 
 	if (s->asked.key_word[i] == EXPR_USTACK) {
 		put_stack(out, s, r);
 	} else if (s->asked.key_word[i] == EXPR_PROBE) {
-		put_probe(out, &s->probes[probe]);
+		buffer_string(out, s->probes[probe].provider);
+		buffer_char(out, ':');
+		buffer_string(out, s->probes[probe].name);
 	} else if (s->asked.key_symbol[i]) {
-		put_name(out, s, r);
+		address = next_word(r);
+		put_text(out, s, (const uint8_t *)&address, NAME_BYTES);
 	} else {
 		word = next_word(r);
 		buffer_bytes(out, (const char *)next_bytes(r, word), ring_string_length(word));
@@ -195,28 +166,6 @@ static uint64_t put_bytes(
 	while (out->length % 8 && !out->no_memory)
 		buffer_char(out, '\0');
 	return word;
-}
-
-/* Reads the modules before rows are read, because names are read once. */
-static void keys_refresh(struct probe_session *session)
-{
-	const struct asked *asked = &session->asked;
-	bool named = asked->ustack;
-
-	for (size_t i = 0; i < asked->key_count; i++)
-		named |= asked->key_symbol[i];
-	if (named)
-		session_stack_refresh(session);
-}
-
-/* Is a key shown as a name or a stack, unlike the parts that stubs gather? */
-static bool differs(const struct asked *asked)
-{
-	for (size_t i = 0; i < asked->key_count; i++)
-		if (asked->key_symbol[i] || asked->key_word[i] == EXPR_USTACK ||
-			asked->key_word[i] == EXPR_PROBE)
-			return true;
-	return false;
 }
 
 /*
@@ -231,10 +180,14 @@ static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *part
 	const struct view_keys keys = keys_of_view(s);
 	struct reading reading = {parts, parts ? parts + 8 * keys.count : NULL};
 	size_t words = 8 * asked->key_count;
+	bool differs = false; /* a key is shown as a name or a stack, which stubs do not gather */
 
 	*ret = parts;
 	*bytes_ret = parts ? snapshot_key_bytes(&keys, parts) : 0;
-	if (!differs(asked))
+	for (size_t i = 0; i < asked->key_count; i++)
+		differs |= asked->key_symbol[i] || asked->key_word[i] == EXPR_USTACK ||
+			   asked->key_word[i] == EXPR_PROBE;
+	if (!differs)
 		return true;
 	room->length = 0;
 	if (!buffer_reserve(room, words))
@@ -253,16 +206,11 @@ static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *part
 	return true;
 }
 
-static struct probe_value number_of(const struct bound_types *types, size_t i, uint64_t word)
+static double double_of(uint64_t bits)
 {
-	struct probe_value value = {
-		.kind = types->key_signed[i] ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED,
-		.u = word};
+	double value;
 
-	if (types->key_double[i]) {
-		value.kind = PROBE_VALUE_FLOAT;
-		memcpy(&value.f, &word, sizeof(value.f));
-	}
+	memcpy(&value, &bits, sizeof(value));
 	return value;
 }
 
@@ -270,6 +218,7 @@ static struct probe_value number_of(const struct bound_types *types, size_t i, u
 static void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret)
 {
+	const struct bound_types *types = &session->known[probe].types;
 	const struct asked *asked = &session->asked;
 	struct reading reading = {key, key + 8 * asked->key_count};
 
@@ -277,7 +226,13 @@ static void keys_values(const struct probe_session *session, size_t probe, const
 		uint64_t word = next_word(&reading);
 
 		if (!asked->key_string[i]) {
-			ret[i] = number_of(&session->known[probe].types, i, word);
+			ret[i] = (struct probe_value){
+				.kind = types->key_double[i]   ? PROBE_VALUE_FLOAT
+					: types->key_signed[i] ? PROBE_VALUE_SIGNED
+							       : PROBE_VALUE_UNSIGNED,
+				.u = word};
+			if (types->key_double[i])
+				ret[i].f = double_of(word);
 			continue;
 		}
 		ret[i] = (struct probe_value){
@@ -345,14 +300,6 @@ static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key,
 
 /* ---- Adding up -------------------------------------------------------------------------- */
 
-static double double_of(uint64_t bits)
-{
-	double value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 static void add_cell(
 	struct merged *row, const struct probe_cell *cell, const struct bound_types *types)
 {
@@ -397,17 +344,9 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 	return row != NULL;
 }
 
-static void merger_deinit(struct merger *m)
-{
-	map_clear(&m->by_key);
-	free(m->rows);
-	buffer_deinit(&m->shown);
-	free(m->probe_of);
-}
-
 static bool merger_init(struct merger *m, struct probe_session *s)
 {
-	uint32_t slots = s->view.layout.slot_capacity;
+	uint32_t slots = s->data.view.layout.slot_capacity;
 
 	*m = (struct merger){.session = s,
 		.key_count = s->asked.key_count,
@@ -423,11 +362,6 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 }
 
 /* ---- Rows ------------------------------------------------------------------------------- */
-
-static bool is_end(const struct probe_session *s, size_t probe)
-{
-	return s->known[probe].part.role == PAIR_END;
-}
 
 /* How a cell's word becomes a value. */
 struct scale {
@@ -468,71 +402,51 @@ static void set_extremes(
 	row->max = value_of(scale, most - bias);
 }
 
-/* Returns a hit's time, but never a time in the future. */
-static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
-{
-	uint64_t now = s->clock.last_stamp;
-
-	if (!stamp)
-		return 0;
-	return clock_realtime_ns(&s->clock, stamp > now || now - stamp > now / 2 ? now : stamp);
-}
-
-static size_t begin_of(const struct probe_session *s, size_t probe)
-{
-	for (size_t i = 0; is_end(s, probe) && i < s->probe_count; i++)
-		if (s->known[i].part.role == PAIR_BEGIN && !s->known[i].part.gives &&
-			s->known[i].part.pair == s->known[probe].part.pair)
-			return i;
-	return SIZE_MAX;
-}
-
-/* Returns a row's sum, which wraps like its cells', so that the split over CPUs does not matter. */
-static long double sum_of(const struct scale *scale, const struct merged *from)
-{
-	if (scale->is_double)
-		return from->double_sum;
-	return (scale->is_signed ? (long double)(int64_t)from->sum : (long double)from->sum) *
-	       scale->unit;
-}
-
 /* Fills in a row's numbers, not its keys and buckets. */
 static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
 	const uint64_t *in_flight, struct probe_row *row)
 {
 	const struct probe_gather *g = gather_of(s);
 	const struct session_probe *part = &s->known[from->probe];
+	bool is_end = part->part.role == PAIR_END;
 	struct scale scale = {.is_signed = part->types.value_signed,
 		.is_double = part->types.value_double,
-		.is_time = is_end(s, from->probe),
-		.unit = is_end(s, from->probe) ? tick_ns : 1};
+		.is_time = is_end,
+		.unit = is_end ? tick_ns : 1};
+	uint64_t now = s->clock.last_stamp, stamp = from->last_time;
 
 	*row = (struct probe_row){.probe = from->probe,
-		.begin = begin_of(s, from->probe),
+		.begin = SIZE_MAX,
 		.count = from->count,
-		.has_value = scale.is_time || g->value,
+		.has_value = is_end || g->value,
 		.is_signed = scale.is_signed,
 		.is_float = scale.is_double,
 		.unit = scale.unit};
-	if (g->last)
-		row->last_time_ns = time_of(s, from->last_time);
-	if (scale.is_time && !g->key_count && part->part.pair < s->pairs)
+	for (size_t i = 0; is_end && i < s->probe_count && row->begin == SIZE_MAX; i++)
+		if (s->known[i].part.role == PAIR_BEGIN && !s->known[i].part.gives &&
+			s->known[i].part.pair == part->part.pair)
+			row->begin = i;
+	/* A time in the future is false. */
+	if (g->last && stamp)
+		row->last_time_ns = clock_realtime_ns(
+			&s->clock, stamp > now || now - stamp > now / 2 ? now : stamp);
+	if (is_end && !g->key_count && part->part.pair < s->pairs.count)
 		row->in_flight = in_flight[part->part.pair];
 	if (!row->has_value)
 		return;
-	row->sum = sum_of(&scale, from);
+	/* The sum wraps like its cells', so that the split over CPUs does not matter. */
+	row->sum = scale.is_double   ? (long double)from->double_sum
+		   : scale.is_signed ? (long double)(int64_t)from->sum * scale.unit
+				     : (long double)from->sum * scale.unit;
 	set_extremes(row, from, &scale);
 	if (g->last && from->last_time)
 		row->last = value_of(&scale, from->last);
 }
 
-/* Returns true for the row of a whole probe, and for a key that was hit. */
-static bool is_shown(const struct merger *m, const struct merged *row)
-{
-	return row->count || !m->key_count;
-}
-
-/* Packs rows, keys' values, buckets, and keys' bytes into one block. */
+/*
+ * Packs rows, keys' values, buckets, and keys' bytes into one block. A key without hits has no row,
+ * but a whole probe has one.
+ */
 static struct probe_row *pack(
 	const struct merger *m, double tick_ns, const uint64_t *in_flight, size_t *count_ret)
 {
@@ -543,7 +457,7 @@ static struct probe_row *pack(
 	uint8_t *bytes;
 
 	for (size_t i = 0; i < m->count; i++) {
-		if (!is_shown(m, m->rows[i]))
+		if (!m->rows[i]->count && m->key_count)
 			continue;
 		count++;
 		key_bytes += m->rows[i]->key_bytes;
@@ -561,7 +475,7 @@ static struct probe_row *pack(
 		const struct merged *from = m->rows[i];
 		struct probe_row *row = &rows[*count_ret];
 
-		if (!is_shown(m, from))
+		if (!from->count && m->key_count)
 			continue;
 		fill_row(m->session, from, tick_ns, in_flight, row);
 		row->keys = keys;
@@ -597,40 +511,14 @@ static bool thread_lives(void *data, uint32_t tid)
 
 uint64_t *gather_flights(struct probe_session *s)
 {
-	uint64_t *ret = calloc(s->pairs + (size_t)1, sizeof(*ret));
+	uint64_t *ret = calloc(s->pairs.count + (size_t)1, sizeof(*ret));
 	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
 
 	if (ret)
-		snapshot_flights(&s->view, ret, s->pairs, ask ? thread_lives : NULL, s);
-	for (uint32_t i = 0; ret && i < s->left_count; i++)
-		ret[i] += s->left[i];
+		snapshot_flights(&s->data.view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
+	for (uint32_t i = 0; ret && i < s->pairs.left_count; i++)
+		ret[i] += s->pairs.left[i];
 	return ret;
-}
-
-/* Adds a row for every probe that can have hits. */
-static bool add_empty_rows(struct merger *m)
-{
-	const struct probe_session *s = m->session;
-
-	for (size_t i = 0; i < s->probe_count && !m->key_count; i++)
-		if (s->known[i].part.role != PAIR_BEGIN && !row_of(m, i, NULL, 0))
-			return false;
-	return true;
-}
-
-static void set_hits(const struct merger *m)
-{
-	struct probe_session *s = m->session;
-
-	for (size_t i = 0; i < s->probe_count; i++)
-		s->probes[i].hits = 0;
-	for (size_t i = 0; i < m->count; i++)
-		s->probes[m->rows[i]->probe].hits += m->rows[i]->count;
-}
-
-static uint64_t slot_sum(const struct probe_session *s, size_t probe, size_t field)
-{
-	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
 }
 
 /*
@@ -639,28 +527,33 @@ static uint64_t slot_sum(const struct probe_session *s, size_t probe, size_t fie
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
-	double most = (double)clock_monotonic_ns() * s->view.layout.cpus;
+	double most = (double)clock_monotonic_ns() * s->data.view.layout.cpus;
 
-	if (s->dead || (double)count <= most)
+	if (s->remains.dead || (double)count <= most)
 		*ret = count;
 	else
-		s->counts_damaged = true;
+		s->data.counts_damaged = true;
 }
 
 void session_count_lost(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct probe_session_probe *probe = &s->probes[i];
+		uint32_t slot = s->known[i].slot;
 
-		take_count(s, slot_sum(s, i, offsetof(struct probe_slot, lost)), &probe->lost);
-		take_count(s, slot_sum(s, i, offsetof(struct probe_slot, unmatched)),
+		take_count(s,
+			snapshot_sum_slots(&s->data.view, slot, offsetof(struct probe_slot, lost)),
+			&probe->lost);
+		take_count(s,
+			snapshot_sum_slots(
+				&s->data.view, slot, offsetof(struct probe_slot, unmatched)),
 			&probe->unmatched);
 	}
 }
 
 struct probe_error *session_check_there(const struct probe_session *s)
 {
-	if (s->dead || s->view.base || probe_target_alive(s->target))
+	if (s->remains.dead || s->data.view.base || probe_target_alive(s->target))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_NOT_FOUND,
 		"process %d has ended, and with it what it had gathered", s->target->pid);
@@ -669,91 +562,94 @@ struct probe_error *session_check_there(const struct probe_session *s)
 struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret)
 {
-	bool gathers = session->options.kind == PROBE_SESSION_GATHER;
 	struct probe_error *error = session_check_there(session);
-	struct probe_row *rows = NULL;
+	const struct asked *asked = &session->asked;
 	struct view_keys parts = keys_of_view(session);
+	AUTO_FREE uint64_t *in_flight = NULL;
+	bool has_names = asked->ustack, added = true;
 	struct merger m = {0};
-	uint64_t *in_flight;
 
 	if (error)
 		return error;
-	keys_refresh(session);
-	in_flight = gather_flights(session);
-	if (!gathers) {
+	*ret = NULL;
+	/* Read the modules before rows, because names are read once. */
+	for (size_t i = 0; i < asked->key_count; i++)
+		has_names |= asked->key_symbol[i];
+	if (has_names)
+		session_names_refresh(&session->names);
+	if (session->options.kind != PROBE_SESSION_GATHER) {
 		*count_ret = 0;
-		rows = malloc(1);
-	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
-		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
+		*ret = malloc(1);
+		return *ret ? NULL : probe_error_no_memory();
+	}
+	in_flight = gather_flights(session);
+	added = in_flight && merger_init(&m, session);
+	/* Without keys, each probe that can have hits has a row. */
+	for (size_t i = 0; i < session->probe_count && !m.key_count && added; i++)
+		added = session->known[i].part.role == PAIR_BEGIN || row_of(&m, i, NULL, 0);
+	if (added && snapshot_cells(&session->data.view, &parts, merge_cell, &m)) {
 		/* Read the clock last, so that no hit is later than it. */
 		clock_sync(&session->clock);
-		set_hits(&m);
+		for (size_t i = 0; i < session->probe_count; i++)
+			session->probes[i].hits = 0;
+		for (size_t i = 0; i < m.count; i++)
+			session->probes[m.rows[i]->probe].hits += m.rows[i]->count;
 		session_count_lost(session);
-		rows = pack(&m, clock_tick_ns(&session->clock), in_flight, count_ret);
+		*ret = pack(&m, clock_tick_ns(&session->clock), in_flight, count_ret);
 	}
-	merger_deinit(&m);
-	free(in_flight);
-	*ret = rows;
-	return rows ? NULL : probe_error_no_memory();
+	map_clear(&m.by_key);
+	free(m.rows);
+	buffer_deinit(&m.shown);
+	free(m.probe_of);
+	return *ret ? NULL : probe_error_no_memory();
 }
 
 /* ==== Counts ================================================================================== */
 
 enum { COUNTING_SHARE = 50 };
 
-/* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
-static void gather_count(struct probe_session *session)
-{
-	uint32_t slots = session->view.layout.slot_capacity;
-	const struct view_keys keys = keys_of_view(session);
-	uint64_t *hits = snapshot_hits(&session->view, &keys);
-
-	/* If memory is short, the older counts stay. */
-	for (size_t i = 0; hits && i < session->probe_count; i++)
-		if (session->known[i].slot < slots)
-			session->probes[i].hits = hits[session->known[i].slot];
-	free(hits);
-}
-
-/* Counts the hits. The longer this takes, the less often it is done. */
+/* Counts a session's hits. The longer this takes, the less often it is done. */
 static void count_gathered(struct probe_session *s)
 {
+	const struct view_keys keys = keys_of_view(s);
 	uint64_t before = clock_monotonic_ns(), after;
+	AUTO_FREE uint64_t *hits = NULL;
 
-	if (before < s->count_again_ns && !s->stopped)
+	if (before < s->data.count_again_ns && !s->stopped)
 		return;
-	gather_count(s);
+	hits = snapshot_hits(&s->data.view, &keys);
+	/* If memory is short, the older counts stay. */
+	for (size_t i = 0; hits && i < s->probe_count; i++)
+		if (s->known[i].slot < s->data.view.layout.slot_capacity)
+			s->probes[i].hits = hits[s->known[i].slot];
 	after = clock_monotonic_ns();
-	s->count_again_ns = after + COUNTING_SHARE * (after - before);
-}
-
-/* Counts open pairs once the session has stopped. */
-static void count_in_flight(struct probe_session *s)
-{
-	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
-
-	for (size_t i = 0; flights && i < s->probe_count; i++)
-		if (s->known[i].part.role == PAIR_END)
-			s->probes[i].in_flight = flights[s->known[i].part.pair];
-	s->flights_counted |= flights != NULL;
-	free(flights);
+	s->data.count_again_ns = after + COUNTING_SHARE * (after - before);
 }
 
 void session_update_counts(struct probe_session *s)
 {
+	AUTO_FREE uint64_t *flights = NULL;
+
 	session_count_lost(s);
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct probe_session_probe *probe = &s->probes[i];
 
 		if (s->options.kind == PROBE_SESSION_COUNT)
-			probe->hits = slot_sum(s, i, offsetof(struct probe_slot, hits));
+			probe->hits = snapshot_sum_slots(
+				&s->data.view, s->known[i].slot, offsetof(struct probe_slot, hits));
 		else if (s->options.kind == PROBE_SESSION_RECORD)
 			probe->hits = s->known[i].consumed + probe->lost;
 	}
 	if (s->options.kind == PROBE_SESSION_GATHER)
 		count_gathered(s);
-	if (session_has_pairs(s))
-		count_in_flight(s);
+	/* Open pairs are counted once the session has stopped. */
+	if (!session_has_pairs(s) || !s->stopped || s->pairs.open_counted)
+		return;
+	flights = gather_flights(s);
+	for (size_t i = 0; flights && i < s->probe_count; i++)
+		if (s->known[i].part.role == PAIR_END)
+			s->probes[i].in_flight = flights[s->known[i].part.pair];
+	s->pairs.open_counted = flights != NULL;
 }
 
 /* ==== Start events without an end ============================================================= */
@@ -780,68 +676,47 @@ struct flights_scan {
 	bool give_back;
 };
 
-static bool is_gone(uint32_t tid)
-{
-	return tid && getpgid((pid_t)tid) < 0 && errno == ESRCH;
-}
-
-/*
- * Sets an entry's depth to 0. State and depth are compared as one word
- * (arch/stub/flight_entries.c).
- */
-static bool set_idle(
-	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
-{
-	uint64_t seen = (uint64_t)flight->depth << 32 | flight->state;
-
-	return atomic_compare_exchange_strong(
-		(_Atomic uint64_t *)(s->rings.base + offset), &seen, flight->state);
-}
-
+/* Sets the depth of an entry to 0 if its thread is gone. */
 static void look_at(void *data, uint64_t offset, const struct probe_flight *flight)
 {
 	struct flights_scan *look = data;
 	struct probe_session *s = look->session;
 	uint32_t pair = flight->state - FLIGHT_PAIR;
-	uint64_t open;
+	uint64_t open, seen;
 
 	look->used++;
-	if (!look->give_back || pair >= s->left_count || !is_gone(flight->tid))
+	if (!look->give_back || pair >= s->pairs.left_count || !flight->tid ||
+		getpgid((pid_t)flight->tid) >= 0 || errno != ESRCH)
 		return;
-	open = snapshot_open_begins(&s->view, offset, flight);
-	if (set_idle(s, offset, flight))
-		s->left[pair] += open;
-}
-
-/* Makes room to count removed start events. If memory is short, no start event is removed. */
-static void grow_left(struct probe_session *s)
-{
-	uint64_t *left;
-
-	if (s->pairs <= s->left_count)
-		return;
-	left = reallocarray(s->left, s->pairs, sizeof(*left));
-	if (!left)
-		return;
-	for (uint32_t i = s->left_count; i < s->pairs; i++)
-		left[i] = 0;
-	s->left = left;
-	s->left_count = s->pairs;
+	open = snapshot_open_begins(&s->data.view, offset, flight);
+	/* State and depth are compared as one word (arch/stub/flight_entries.c). */
+	seen = (uint64_t)flight->depth << 32 | flight->state;
+	if (atomic_compare_exchange_strong(
+		    (_Atomic uint64_t *)(s->data.rings.base + offset), &seen, flight->state))
+		s->pairs.left[pair] += open;
 }
 
 void session_give_back_flights(struct probe_session *s)
 {
 	struct flights_scan look = {.session = s};
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now = clock_monotonic_ns(), *left;
 
 	if (!s->options.follow_children || !session_has_pairs(s) || s->options.gather.match ||
-		s->processes.foreign || now < s->flights_again_ns)
+		s->processes.foreign || now < s->pairs.look_again_ns)
 		return;
-	s->flights_again_ns = now + LOOK_NS;
-	snapshot_walk_flights(&s->view, look_at, &look);
-	if (look.used < s->view.layout.flight_entries / 2)
+	s->pairs.look_again_ns = now + LOOK_NS;
+	snapshot_walk_flights(&s->data.view, look_at, &look);
+	if (look.used < s->data.view.layout.flight_entries / 2)
 		return;
-	grow_left(s);
+	/* If there is no memory to count removed start events, none of that pair is removed. */
+	left = s->pairs.count > s->pairs.left_count
+		       ? reallocarray(s->pairs.left, s->pairs.count, sizeof(*left))
+		       : NULL;
+	if (left) {
+		s->pairs.left = left;
+		while (s->pairs.left_count < s->pairs.count)
+			left[s->pairs.left_count++] = 0;
+	}
 	look.give_back = true;
-	snapshot_walk_flights(&s->view, look_at, &look);
+	snapshot_walk_flights(&s->data.view, look_at, &look);
 }

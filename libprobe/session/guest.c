@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/session/session.h"
 
@@ -73,16 +74,6 @@ static bool is_number(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_FLOAT;
 }
 
-/* Passes the first numeric argument as the extra value, except for ends (note_pair()). */
-static void add_extra(struct wire_got *got)
-{
-	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
-		return;
-	for (size_t i = 0; i < got->term.arg_count && !got->options.extra; i++)
-		if (is_number(&got->term.args[i]))
-			got->options.extra = &got->term.args[i];
-}
-
 bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
 {
 	const struct wire_hit *wire = (const struct wire_hit *)(void *)message;
@@ -107,7 +98,11 @@ bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
 	};
 	if (is_number(&ret->filter))
 		ret->options.filter_result = &ret->filter;
-	add_extra(ret);
+	/* The first number is the extra value, except for ends (note_pair()). */
+	if (ret->tag == PROBE_TAG_OBSERVE || ret->tag == PROBE_TAG_COUNT)
+		for (size_t i = 0; i < ret->term.arg_count && !ret->options.extra; i++)
+			if (is_number(&ret->term.args[i]))
+				ret->options.extra = &ret->term.args[i];
 	return true;
 }
 
@@ -118,11 +113,6 @@ static uint32_t hash(pid_t pid, pid_t tid, uint32_t pair)
 	return ((uint32_t)pid * 31 + (uint32_t)tid + pair * 2654435761u) % OPEN_PAIRS_PLACES;
 }
 
-static bool is_of(const struct open_pair *place, pid_t pid, pid_t tid, uint32_t pair)
-{
-	return place->depth && place->pid == pid && place->tid == tid && place->pair == pair;
-}
-
 static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair)
 {
 	uint32_t first = hash(pid, tid, pair);
@@ -130,37 +120,28 @@ static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, ui
 	for (uint32_t i = 0; i < OPEN_PAIRS_TRIES; i++) {
 		struct open_pair *place = &pairs->places[(first + i) % OPEN_PAIRS_PLACES];
 
-		if (is_of(place, pid, tid, pair))
+		if (place->depth && place->pid == pid && place->tid == tid && place->pair == pair)
 			return place;
 	}
 	return NULL;
 }
 
-/* Finds a free place, or frees the place with the oldest start event. */
-static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
-{
-	struct open_pair *oldest = &pairs->places[first];
-
-	for (uint32_t i = 0; i < OPEN_PAIRS_TRIES && oldest->depth; i++) {
-		struct open_pair *place = &pairs->places[(first + i) % OPEN_PAIRS_PLACES];
-
-		if (!place->depth || place->times_ns[0] < oldest->times_ns[0])
-			oldest = place;
-	}
-	oldest->depth = 0;
-	return oldest;
-}
-
 void open_pairs_push(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t time_ns)
 {
+	uint32_t first = hash(pid, tid, pair);
 	struct open_pair *place = find(pairs, pid, tid, pair);
 
 	if (!place) {
-		place = make_room(pairs, hash(pid, tid, pair));
-		place->pid = pid;
-		place->tid = tid;
-		place->pair = pair;
+		/* Take a free place, or that of the oldest start event. */
+		place = &pairs->places[first];
+		for (uint32_t i = 0; i < OPEN_PAIRS_TRIES && place->depth; i++) {
+			struct open_pair *other = &pairs->places[(first + i) % OPEN_PAIRS_PLACES];
+
+			if (!other->depth || other->times_ns[0] < place->times_ns[0])
+				place = other;
+		}
+		*place = (struct open_pair){.pid = pid, .tid = tid, .pair = pair};
 	}
 	if (place->depth < OPEN_PAIRS_DEPTH)
 		place->times_ns[place->depth] = time_ns;
@@ -179,6 +160,67 @@ bool open_pairs_pop(
 	return true;
 }
 
+/* ==== Tags ==================================================================================== */
+
+struct probe_error *tags_add(struct tags *tags, const char *text)
+{
+	static const struct {
+		const char *name;
+		enum probe_tracer_tag tag;
+	} known[] = {{"point", PROBE_TAG_POINT}, {"observe", PROBE_TAG_OBSERVE},
+		{"count", PROBE_TAG_COUNT}};
+	size_t length = strcspn(text, "@"), i = 0;
+	struct tag_rule rule = {0};
+	struct probe_error *error = NULL;
+
+	while (i < sizeof(known) / sizeof(known[0]) &&
+		(strlen(known[i].name) != length || memcmp(known[i].name, text, length) != 0))
+		i++;
+	if (i == sizeof(known) / sizeof(known[0]))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no tag '%.*s'; there are point, observe, count", (int)length,
+			text);
+	rule.tag = known[i].tag;
+	if (!ARRAY_ROOM(tags->rules, tags->count))
+		return probe_error_no_memory();
+	if (text[length])
+		error = probe_error_prefix(
+			probe_pattern_parse(text + length + 1, &rule.pattern), "tag=%s", text);
+	if (!error)
+		tags->rules[tags->count++] = rule;
+	return error;
+}
+
+enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe)
+{
+	for (size_t i = tags->count; i-- > 0;) {
+		const struct probe_pattern *pattern = tags->rules[i].pattern;
+
+		if (pattern && !probe_pattern_matches(pattern, probe->path ? probe->path : "",
+				       probe->provider, probe->name))
+			continue;
+		tags->rules[i].applied = true;
+		return tags->rules[i].tag;
+	}
+	return PROBE_TAG_POINT;
+}
+
+const char *tags_idle(const struct tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		if (tags->rules[i].pattern && !tags->rules[i].applied)
+			return probe_pattern_text(tags->rules[i].pattern);
+	return NULL;
+}
+
+void tags_deinit(struct tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		probe_pattern_free(tags->rules[i].pattern);
+	free(tags->rules);
+	*tags = (struct tags){0};
+}
+
 /* ==== Guest =================================================================================== */
 
 /* The removal of a tracer from one probe, or from all probes, of a process. */
@@ -193,7 +235,6 @@ struct removed {
 enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
 
 struct guest {
-	const char *path;
 	const struct probe_tracer_ops *ops;
 	void *state;
 	int input, replies;
@@ -232,34 +273,21 @@ static __attribute__((noreturn)) void refuse(
 
 /* ---- Operations ------------------------------------------------------------------- */
 
-static enum probe_tracer_verdict checked(
-	const struct guest *guest, enum probe_tracer_verdict verdict, const char *operation)
+/* Calls an operation of the tracer for a tag: `enabled` without a hit, else `trace`. */
+static enum probe_tracer_verdict ask(const struct guest *guest, enum probe_tracer_tag tag,
+	const struct probe_tracee *tracee, const struct wire_got *hit)
 {
+	const struct probe_tracer_ops *ops = guest->ops;
+	enum probe_tracer_verdict verdict =
+		hit ? (ops->trace_tag[tag] ? ops->trace_tag[tag] : ops->trace)(
+			      tag, guest->state, tracee, &hit->term, &hit->options)
+		    : (ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
+			      tag, guest->state, tracee);
+
 	if ((unsigned int)verdict > PROBE_TRACER_REMOVE)
 		refuse(guest, "its operation '%s' returned no verdict of probe/tracer.h",
-			operation);
+			hit ? "trace" : "enabled");
 	return verdict;
-}
-
-static enum probe_tracer_verdict ask(
-	const struct guest *guest, enum probe_tracer_tag tag, const struct probe_tracee *tracee)
-{
-	const struct probe_tracer_ops *ops = guest->ops;
-
-	return checked(guest,
-		(ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
-			tag, guest->state, tracee),
-		"enabled");
-}
-
-static enum probe_tracer_verdict act(const struct guest *guest, const struct wire_got *got)
-{
-	const struct probe_tracer_ops *ops = guest->ops;
-
-	return checked(guest,
-		(ops->trace_tag[got->tag] ? ops->trace_tag[got->tag] : ops->trace)(
-			got->tag, guest->state, &got->tracee, &got->term, &got->options),
-		"trace");
 }
 
 /* Was the tracer removed from the process, or from the probe `term` (may be NULL) in it? */
@@ -341,31 +369,21 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 		is_removed(guest, got.tracee.pid, &got.term))
 		return;
 	note_pair(guest, &got);
-	verdict = ask(guest, got.tag, &got.tracee);
+	verdict = ask(guest, got.tag, &got.tracee, NULL);
 	if (verdict == PROBE_TRACER_TRACE)
-		verdict = act(guest, &got);
+		verdict = ask(guest, got.tag, &got.tracee, &got);
 	if (verdict == PROBE_TRACER_REMOVE)
 		remove_from(guest, got.tracee.pid, &got.term);
-}
-
-/* Finds out whether the tracer wants a process's hits, now or later. */
-static void take_look_at(struct guest *guest, pid_t pid)
-{
-	const struct probe_tracee tracee = {.pid = pid};
-
-	if (!guest->off && !is_removed(guest, pid, NULL) &&
-		ask(guest, PROBE_TAG_STATUS, &tracee) == PROBE_TRACER_REMOVE)
-		remove_from(guest, pid, NULL);
 }
 
 /* Asks whether the tracer stays, and lets it print. */
 static void take_look(struct guest *guest)
 {
 	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
-	enum probe_tracer_verdict verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee);
+	enum probe_tracer_verdict verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee, NULL);
 
 	if (verdict == PROBE_TRACER_TRACE)
-		verdict = act(guest, &got);
+		verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee, &got);
 	if (verdict == PROBE_TRACER_REMOVE)
 		remove_all(guest);
 	fflush(NULL);
@@ -373,10 +391,10 @@ static void take_look(struct guest *guest)
 
 /* ---- Loading ---------------------------------------------------------------------- */
 
-static const struct probe_tracer_ops *load(const struct guest *guest)
+static const struct probe_tracer_ops *load(const char *path, const struct guest *guest)
 {
 	const struct probe_tracer_ops *ops;
-	void *object = dlopen(guest->path, RTLD_NOW | RTLD_LOCAL);
+	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	char number[16];
 
 	if (!object)
@@ -393,23 +411,6 @@ static const struct probe_tracer_ops *load(const struct guest *guest)
 			ops->enabled ? "trace" : "enabled");
 	}
 	return ops;
-}
-
-static void start(struct guest *guest, const char *options)
-{
-	struct probe_tracee nobody = {0};
-	const char *why;
-
-	guest->ops = load(guest);
-	if (guest->ops->create) {
-		why = guest->ops->create(options, &guest->state);
-		if (why)
-			refuse(guest, "%s", why);
-	}
-	if (ask(guest, PROBE_TAG_STATUS, &nobody) == PROBE_TRACER_REMOVE)
-		remove_all(guest);
-	fflush(NULL);
-	reply(guest, WIRE_READY, "", 0);
 }
 
 /* ---- Serving ---------------------------------------------------------------------- */
@@ -438,10 +439,13 @@ static void take(struct guest *guest, char *message, const struct wire_header *h
 		if (header->length != sizeof(tracee))
 			_exit(EXIT_FAILURE);
 		memcpy(&tracee, message, sizeof(tracee));
-		if (tracee.pid)
-			take_look_at(guest, tracee.pid);
-		else
+		if (!tracee.pid)
 			take_look(guest);
+		/* Find out whether the tracer wants a process's hits, now or later. */
+		else if (!guest->off && !is_removed(guest, tracee.pid, NULL) &&
+			 ask(guest, PROBE_TAG_STATUS, &(struct probe_tracee){.pid = tracee.pid},
+				 NULL) == PROBE_TRACER_REMOVE)
+			remove_from(guest, tracee.pid, NULL);
 		reply(guest, WIRE_PONG, "", 0);
 		break;
 	case WIRE_PING:
@@ -472,15 +476,6 @@ static size_t take_all(struct guest *guest, char *block, size_t length)
 	return at;
 }
 
-/* Flushes output when no message waits. */
-static void flush_if_idle(const struct guest *guest)
-{
-	struct pollfd input = {.fd = guest->input, .events = POLLIN};
-
-	if (poll(&input, 1, 0) == 0)
-		fflush(NULL);
-}
-
 static _Noreturn void serve(struct guest *guest)
 {
 	char *block = malloc(2 * WIRE_MESSAGE_MAX);
@@ -490,7 +485,9 @@ static _Noreturn void serve(struct guest *guest)
 	if (!block)
 		_exit(EXIT_FAILURE);
 	for (;;) {
-		flush_if_idle(guest);
+		/* Flush output when no message waits. */
+		if (poll(&(struct pollfd){.fd = guest->input, .events = POLLIN}, 1, 0) == 0)
+			fflush(NULL);
 		got = read(guest->input, block + length, 2 * WIRE_MESSAGE_MAX - length);
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -527,11 +524,13 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1};
 	struct guest *guest = calloc(1, sizeof(*guest));
+	const struct probe_tracer_ops *ops;
+	const char *why;
 	sigset_t none;
 
 	if (!guest)
 		_exit(EXIT_FAILURE);
-	*guest = (struct guest){.path = path, .input = input, .replies = replies};
+	*guest = (struct guest){.input = input, .replies = replies};
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
@@ -539,6 +538,13 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	take_descriptors(guest, output);
-	start(guest, options);
+	guest->ops = ops = load(path, guest);
+	why = ops->create ? ops->create(options, &guest->state) : NULL;
+	if (why)
+		refuse(guest, "%s", why);
+	if (ask(guest, PROBE_TAG_STATUS, &(struct probe_tracee){0}, NULL) == PROBE_TRACER_REMOVE)
+		remove_all(guest);
+	fflush(NULL);
+	reply(guest, WIRE_READY, "", 0);
 	serve(guest);
 }

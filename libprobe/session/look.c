@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/worker.h"
@@ -66,38 +67,12 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/*
- * Finds a watched site. A site that was patched again has a new tail, and counts as another site.
- */
-static const struct watched_site *find(
-	const struct session_watch *watch, const struct reg_site *reg)
-{
-	for (size_t i = 0; i < watch->count; i++)
-		if (watch->sites[i].reg.pc == reg->pc && watch->sites[i].reg.tail == reg->tail)
-			return &watch->sites[i];
-	return NULL;
-}
-
 static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size)
 {
 	return size && address - arena->start < arena->size;
 }
 
-/* Returns true if the session needs an arena. Other arenas may vanish with other sessions. */
-static bool needs(const struct registry *r, const struct session_watch *watch,
-	const struct reg_arena *arena, uint32_t session)
-{
-	for (size_t i = 0; i < r->stub_count; i++)
-		if (r->stubs[i].session == session &&
-			is_in(arena, r->stubs[i].start, r->stubs[i].size))
-			return true;
-	for (size_t i = 0; i < watch->count; i++)
-		if (is_in(arena, watch->sites[i].reg.tail, watch->sites[i].reg.tail_size) ||
-			is_in(arena, watch->sites[i].reg.pun, watch->sites[i].reg.pun_size))
-			return true;
-	return r->home - arena->start < arena->size;
-}
-
+/* Notes the arenas that the session needs. Others may vanish with other sessions. */
 static struct probe_error *watch_memory(
 	struct session_watch *watch, const struct registry *r, uint32_t id)
 {
@@ -111,14 +86,25 @@ static struct probe_error *watch_memory(
 	*copy = *session;
 	watch->memory.guard = r->guard;
 	for (size_t i = 0; i < r->arena_count; i++) {
-		struct reg_arena *arena;
+		const struct reg_arena *arena = &r->arenas[i];
+		bool needed = r->home - arena->start < arena->size;
+		struct reg_arena *kept;
 
-		if (!needs(r, watch, &r->arenas[i], id))
+		for (size_t k = 0; k < r->stub_count && !needed; k++)
+			needed = r->stubs[k].session == id &&
+				 is_in(arena, r->stubs[k].start, r->stubs[k].size);
+		for (size_t k = 0; k < watch->count && !needed; k++) {
+			const struct reg_site *site = &watch->sites[k].reg;
+
+			needed = is_in(arena, site->tail, site->tail_size) ||
+				 is_in(arena, site->pun, site->pun_size);
+		}
+		if (!needed)
 			continue;
-		arena = registry_add_arena(&watch->memory);
-		if (!arena)
+		kept = registry_add_arena(&watch->memory);
+		if (!kept)
 			return probe_error_no_memory();
-		*arena = r->arenas[i];
+		*kept = *arena;
 	}
 	return NULL;
 }
@@ -131,11 +117,16 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 
 	for (size_t i = 0; i < r->site_count && !error; i++) {
 		const struct reg_site *reg = &r->sites[i];
-		const struct watched_site *known = find(&s->watch, reg);
+		const struct watched_site *known = NULL;
 		struct watched_site *site = &next.sites[next.count];
 
 		if (!reg->pc || !has_stub(r, reg, s->id))
 			continue;
+		/* A site that was patched again has a new tail, and counts as another site. */
+		for (size_t k = 0; k < s->watch.count && !known; k++)
+			if (s->watch.sites[k].reg.pc == reg->pc &&
+				s->watch.sites[k].reg.tail == reg->tail)
+				known = &s->watch.sites[k];
 		*site = known ? *known : (struct watched_site){.readable = true, .good_ns = now};
 		site->reg = *reg;
 		if (site->state == WATCH_GOOD)
@@ -197,37 +188,11 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 			coverage->overwritten < coverage->sites - coverage->refused)
 			coverage->overwritten++;
 	}
-	for (size_t m = 0; m < s->member_count; m++)
-		note_incomplete(s->members[m], pc);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		note_incomplete(s->group.members[m], pc);
 }
 
 /* ---- Checking --------------------------------------------------------------------------- */
-
-/* Facts for judging a site whose bytes have changed. */
-struct evidence {
-	struct maps maps;
-	struct modules modules;
-	struct registry registry;
-};
-
-static void evidence_deinit(struct evidence *evidence)
-{
-	registry_deinit(&evidence->registry);
-	modules_deinit(&evidence->modules);
-	maps_deinit(&evidence->maps);
-}
-
-static struct probe_error *evidence_read(struct probe_target *target, struct evidence *ret)
-{
-	struct probe_error *error = maps_read(target->pid, &ret->maps);
-
-	if (!error)
-		error = modules_read_mapped(
-			procfs_living(target->pid), &ret->maps, target->files, &ret->modules);
-	if (!error)
-		error = registry_load(target->pid, &ret->maps, &ret->registry);
-	return error;
-}
 
 static bool has_changed(const struct session_watch *watch, size_t i)
 {
@@ -239,44 +204,13 @@ static bool has_changed(const struct session_watch *watch, size_t i)
 	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
 }
 
-static bool any_changed(const struct session_watch *watch)
-{
-	for (size_t i = 0; i < watch->count; i++)
-		if (has_changed(watch, i))
-			return true;
-	return false;
-}
-
-static enum site_state look_at(
-	const struct evidence *evidence, struct watched_site *site, const uint8_t *found)
-{
-	const struct reg_site *reg = registry_site(&evidence->registry, site->reg.pc);
-	enum site_state state;
-
-	/* Another controller's stub now runs before ours, or no longer does. */
-	if (reg && reg->tail == site->reg.tail)
-		site->reg = *reg;
-	state = site_state(&evidence->registry, &site->reg, found);
-	if (state != SITE_PATCHED && !site_is_in_file(&evidence->modules, &site->reg))
-		return SITE_GONE;
-	return state;
-}
-
-/* May the site be in a library that was opened again, and that will soon be probed? */
-static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
-{
-	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
-		return false;
-	if (gate_is_busy(&s->gate))
-		return true;
-	return !last &&
-	       (site->state != WATCH_SUSPECT || site->suspect_at != gate_arrivals(&s->gate));
-}
-
+/* Takes a site's new state. With `last`, no later check can judge it. */
 static void take(struct probe_session *s, struct watched_site *site, enum site_state state,
 	bool last, void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
 	enum watch_state before = site->state;
+	uint32_t arrivals = gate_arrivals(&s->gates.loader);
+	bool may_be_new;
 
 	if (!site_fault(state, &site->fault)) {
 		site->state = state == SITE_PATCHED ? WATCH_GOOD : WATCH_CLOSED;
@@ -288,70 +222,90 @@ static void take(struct probe_session *s, struct watched_site *site, enum site_s
 		return;
 	if (before != WATCH_SUSPECT)
 		site->bad_ns = clock_now_ns();
-	site->state = may_be_new(s, site, last) ? WATCH_SUSPECT : WATCH_BAD;
-	site->suspect_at = gate_arrivals(&s->gate);
-	if (site->state != WATCH_BAD)
+	/* The site may be in a library that was opened again, and that will soon be probed. */
+	may_be_new = s->options.follow_libraries && site->fault == PROBE_SITE_RESTORED &&
+		     (gate_is_busy(&s->gates.loader) ||
+			     (!last && (before != WATCH_SUSPECT || site->suspect_at != arrivals)));
+	site->state = may_be_new ? WATCH_SUSPECT : WATCH_BAD;
+	site->suspect_at = arrivals;
+	if (may_be_new)
 		return;
 	note_incomplete(s, site->reg.pc);
 	tell(s, site, PROBE_SITE_BAD, visit, data);
 }
 
-static void take_all(struct probe_session *s, const struct evidence *evidence, bool last,
+/* Judges all sites whose bytes have changed, by what is mapped and listed now. */
+static struct probe_error *judge(struct probe_session *s, bool last, bool *busy_inout,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
-	for (size_t i = 0; i < s->watch.count; i++) {
+	pid_t pid = s->target->pid;
+	AUTO(maps_deinit) struct maps maps = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+	bool busy;
+
+	if (!error)
+		error = modules_read_mapped(procfs_living(pid), &maps, s->target->files, &modules);
+	if (!error)
+		error = registry_load(pid, &maps, &registry);
+	/* The mappings kept changing: the next check judges. */
+	if (error && error->code == PROBE_ERROR_STATE) {
+		probe_error_free(error);
+		error = NULL;
+		*busy_inout = true;
+	}
+	busy = *busy_inout || lock_is_taken(pid);
+	/* The bytes may have changed before the evidence was read, so read them again. */
+	if (!error && !busy)
+		error = edits_read(&s->watch.edits, pid);
+	/* Judge only if the process still runs the session's program. */
+	*busy_inout = busy || error || lock_is_taken(pid) || registry_is_stale(&registry, pid) ||
+		      !target_is_there(s->target);
+	for (size_t i = 0; i < s->watch.count && !*busy_inout; i++) {
 		struct watched_site *site = &s->watch.sites[i];
 		const uint8_t *found = edits_found(&s->watch.edits, i);
+		const struct reg_site *reg;
+		enum site_state state;
 
 		if (!has_changed(&s->watch, i))
 			continue;
 		site->readable = found != NULL;
 		if (found)
 			memcpy(site->bytes, found, site->reg.length);
-		take(s, site, look_at(evidence, site, found), last, visit, data);
+		/* Another controller's stub now runs before ours, or no longer does. */
+		reg = registry_site(&registry, site->reg.pc);
+		if (reg && reg->tail == site->reg.tail)
+			site->reg = *reg;
+		state = site_state(&registry, &site->reg, found);
+		if (state != SITE_PATCHED && !site_is_in_file(&modules, &site->reg))
+			state = SITE_GONE;
+		take(s, site, state, last, visit, data);
 	}
-}
-
-static void note_good(struct session_watch *watch)
-{
-	uint64_t now = clock_now_ns();
-
-	for (size_t i = 0; i < watch->count; i++)
-		if (watch->sites[i].state == WATCH_GOOD)
-			watch->sites[i].good_ns = now;
+	return error;
 }
 
 static struct probe_error *look(struct probe_session *s, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
-	pid_t pid = s->target->pid;
-	bool busy = lock_is_taken(pid);
-	struct evidence evidence = {0};
-	struct probe_error *error = edits_read(&s->watch.edits, pid);
+	bool busy = lock_is_taken(s->target->pid);
+	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
+	uint64_t now;
+	size_t i = 0;
 
-	if (!error && any_changed(&s->watch)) {
-		error = evidence_read(s->target, &evidence);
-		/* The mappings kept changing: the next check judges. */
-		if (error && error->code == PROBE_ERROR_STATE) {
-			probe_error_free(error);
-			error = NULL;
-			busy = true;
-		}
-		busy = busy || lock_is_taken(pid);
-		/* The bytes may have changed before the evidence was read, so read them again. */
-		if (!error && !busy)
-			error = edits_read(&s->watch.edits, pid);
-		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/* Judge only if the process still runs the session's program. */
-		if (!error && !busy && target_is_there(s->target))
-			take_all(s, &evidence, last, visit, data);
-		else
-			busy = true;
-	}
-	if (!error && !busy && target_is_there(s->target))
-		note_good(&s->watch);
-	evidence_deinit(&evidence);
-	return error;
+	if (error)
+		return error;
+	while (i < s->watch.count && !has_changed(&s->watch, i))
+		i++;
+	if (i < s->watch.count)
+		error = judge(s, last, &busy, visit, data);
+	if (error || busy || !target_is_there(s->target))
+		return error;
+	now = clock_now_ns();
+	for (i = 0; i < s->watch.count; i++)
+		if (s->watch.sites[i].state == WATCH_GOOD)
+			s->watch.sites[i].good_ns = now;
+	return NULL;
 }
 
 /*
@@ -367,28 +321,25 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 {
 	pid_t pid = s->target->pid;
 	const struct reg_session *session;
-	struct registry registry = {0};
-	struct maps maps = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 
 	if (!error)
 		error = registry_load(pid, &maps, &registry);
 	session = error ? NULL : registry_session(&registry, s->id);
-	if (session && session->stamp == s->rings.layout.stamp &&
+	if (session && session->stamp == s->data.rings.layout.stamp &&
 		!(session->flags & REG_SESSION_RETIRED)) {
 		error = session_watch(s, &registry);
 		if (!error)
 			error = own_holds(pid, s->target->mem, &s->watch.memory, holds_ret);
 	}
-	if (lock_is_taken(pid) || registry_is_stale(&registry, pid) ||
-		(error && error->code == PROBE_ERROR_STATE)) {
-		probe_error_free(error);
-		error = NULL;
-		*holds_ret = true;
-	}
-	registry_deinit(&registry);
-	maps_deinit(&maps);
-	return error;
+	if (!lock_is_taken(pid) && !registry_is_stale(&registry, pid) &&
+		(!error || error->code != PROBE_ERROR_STATE))
+		return error;
+	probe_error_free(error);
+	*holds_ret = true;
+	return NULL;
 }
 
 /*
@@ -440,34 +391,21 @@ static void session_note_left(struct probe_session *s, const struct registry *r)
 	probe_error_free(error);
 }
 
-static void tell_left(struct probe_session *s,
-	void (*visit)(const struct probe_site_news *news, void *data), void *data)
-{
-	for (size_t i = 0; i < s->watch.count; i++) {
-		struct watched_site *site = &s->watch.sites[i];
-
-		if (site->left)
-			tell(s, site, PROBE_SITE_LEFT, visit, data);
-		site->left = false;
-	}
-}
-
-static bool any_suspect(const struct session_watch *watch)
-{
-	for (size_t i = 0; i < watch->count; i++)
-		if (watch->sites[i].state == WATCH_SUSPECT)
-			return true;
-	return false;
-}
-
 struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
 	static const struct timespec moment = {.tv_nsec = 2000000};
+	bool suspect = false;
 	struct probe_error *error;
 
 	if (session->stopped && !session->opened) {
-		tell_left(session, visit, data);
+		for (size_t i = 0; i < session->watch.count; i++) {
+			struct watched_site *site = &session->watch.sites[i];
+
+			if (site->left)
+				tell(session, site, PROBE_SITE_LEFT, visit, data);
+			site->left = false;
+		}
 		return NULL;
 	}
 	if (!session->watch.count || !target_is_there(session->target))
@@ -479,7 +417,9 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	 * A thread that opens a library reaches the gate within this time. If no thread does, the
 	 * site was restored.
 	 */
-	if (!error && last && any_suspect(&session->watch)) {
+	for (size_t i = 0; i < session->watch.count; i++)
+		suspect |= session->watch.sites[i].state == WATCH_SUSPECT;
+	if (!error && last && suspect) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
 	}
@@ -523,8 +463,8 @@ static void let_go(void *data)
 {
 	struct probe_session *s = data;
 
-	((struct data_header *)s->rings.base)->guard = 0;
-	gate_leave(&s->wait);
+	((struct data_header *)s->data.rings.base)->guard = 0;
+	gate_leave(&s->gates.room);
 }
 
 /*
@@ -541,8 +481,8 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 		return error;
 	session = registry_session(&c.registry, s->id);
 	/* The process may run another program, or may have been repaired. */
-	if (session && session->stamp == s->rings.layout.stamp) {
-		if (s->wait.shared && target == s->target) {
+	if (session && session->stamp == s->data.rings.layout.stamp) {
+		if (s->gates.room.shared && target == s->target) {
 			c.restored = let_go;
 			c.restored_data = s;
 		}
@@ -614,8 +554,8 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 
 	if (session->stopped)
 		return NULL;
-	if (session->leader)
-		return stop_session(session->leader, is_last_try);
+	if (session->group.leader)
+		return stop_session(session->group.leader, is_last_try);
 	if (!is_last_try && probe_target_frozen(session->target))
 		return patience_after(session->target, true, clock_monotonic_ns(),
 			probe_error_new(
@@ -625,8 +565,8 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	error = stop_in(session, session->target);
 	session_close_wait(session);
 	/* From here on, forked children run no inherited stub. */
-	if (session->rings.base)
-		((struct data_header *)session->rings.base)->guard = 0;
+	if (session->data.rings.base)
+		((struct data_header *)session->data.rings.base)->guard = 0;
 	busy = stop_in_children(session, session->target->pid);
 	if (error &&
 		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(session->target))) {
@@ -639,10 +579,10 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	}
 	probe_error_free(busy);
 	session->stopped = !error;
-	for (size_t m = 0; m < session->member_count && !error; m++) {
-		session->members[m]->stopped = true;
-		session_close_wait(session->members[m]);
-		session_update_counts(session->members[m]);
+	for (size_t m = 0; m < session->group.member_count && !error; m++) {
+		session->group.members[m]->stopped = true;
+		session_close_wait(session->group.members[m]);
+		session_update_counts(session->group.members[m]);
 	}
 	lapse = probe_error_first(
 		lapse, inherited_end(&session->goes_on, error ? session->target->pid : 0,
@@ -677,75 +617,30 @@ struct stopping {
 };
 
 /*
- * Returns true if a session can be stopped beside others. Not if its process shares the cache of
- * files with others, shares its memory (and so the registry), or is held: then one thread stops it.
+ * Stops the sessions of processes that no other thread has taken. A process's first session stands
+ * for all of them. Leaves out processes that share the cache of files with others, share their
+ * memory (and so the registry), or are held: one thread stops these.
  */
-static bool is_independent(const struct probe_session *s)
-{
-	const struct probe_session *leader = s->leader ? s->leader : s;
-	const struct probe_target *target = s->target;
-
-	return !leader->options.watch && !target->files && !target->held && !target->shares_memory;
-}
-
-/*
- * Returns true if this is its process's first session. The thread that takes it stops all of them.
- */
-static bool is_first(const struct stopping *all, size_t index)
-{
-	for (size_t i = 0; i < index; i++)
-		if (all->sessions[i]->target == all->sessions[index]->target)
-			return false;
-	return true;
-}
-
-static bool is_process_independent(const struct stopping *all, size_t first)
-{
-	for (size_t i = first; i < all->count; i++)
-		if (all->sessions[i]->target == all->sessions[first]->target &&
-			!is_independent(all->sessions[i]))
-			return false;
-	return true;
-}
-
 static void *stop_independent(void *data)
 {
 	struct stopping *all = data;
 	size_t first;
 
 	while ((first = atomic_fetch_add(&all->next, 1)) < all->count) {
-		if (!is_first(all, first) || !is_process_independent(all, first))
-			continue;
-		for (size_t i = first; i < all->count; i++)
-			if (all->sessions[i]->target == all->sessions[first]->target)
+		const struct probe_target *target = all->sessions[first]->target;
+		bool takes = !target->files && !target->held && !target->shares_memory;
+
+		for (size_t i = 0; i < all->count && takes; i++) {
+			const struct probe_session *s = all->sessions[i];
+			const struct probe_session *leader = s->group.leader ? s->group.leader : s;
+
+			takes = s->target != target || (i >= first && !leader->options.watch);
+		}
+		for (size_t i = first; i < all->count && takes; i++)
+			if (all->sessions[i]->target == target)
 				all->errors[i] = stop_session(all->sessions[i], false);
 	}
 	return NULL;
-}
-
-/* Returns the number of threads. Does not use sched_getaffinity(2), which a filter may forbid. */
-static size_t workers_for(size_t count)
-{
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	size_t most = cpus < WORKERS_MIN   ? WORKERS_MIN
-		      : cpus > WORKERS_MAX ? WORKERS_MAX
-					   : (size_t)cpus;
-
-	return count / SHARE < most ? count / SHARE : most;
-}
-
-static void stop_with_workers(struct stopping *all)
-{
-	struct worker workers[WORKERS_MAX];
-	size_t wanted = workers_for(all->count), started = 0;
-
-	/* This thread also works. */
-	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, all) == 0)
-		started++;
-	if (started)
-		stop_independent(all);
-	for (size_t i = 0; i < started; i++)
-		worker_join(&workers[i]);
 }
 
 /* Stops sessions again whose targets could not be changed. True if some still cannot. */
@@ -769,13 +664,26 @@ void probe_sessions_stop(
 {
 	struct stopping all = {.sessions = sessions, .errors = errors, .count = count};
 	struct probe_patience patience = {0};
+	struct worker workers[WORKERS_MAX];
+	size_t started = 0, wanted;
 	bool any_busy = false;
+	/* sched_getaffinity(2) would tell more, but a filter may forbid it. */
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
+	wanted = cpus < WORKERS_MIN ? WORKERS_MIN : cpus > WORKERS_MAX ? WORKERS_MAX : (size_t)cpus;
+	if (count / SHARE < wanted)
+		wanted = count / SHARE;
 	for (size_t i = 0; i < count; i++) {
 		errors[i] = NULL;
 		probe_target_set_patience(sessions[i]->target, &patience);
 	}
-	stop_with_workers(&all);
+	/* This thread also works. */
+	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, &all) == 0)
+		started++;
+	if (started)
+		stop_independent(&all);
+	for (size_t i = 0; i < started; i++)
+		worker_join(&workers[i]);
 	/*
 	 * Stop the sessions that only this thread may stop. Try failed ones again, unless the
 	 * process is busy or a thread did not stop in time.
@@ -797,39 +705,57 @@ void probe_sessions_stop(
 
 /* ---- Memory of a session --------------------------------------------------------------------- */
 
+/* Separates a session that is freed from those that share its stubs. */
+static void leave_group(struct probe_session *s)
+{
+	struct probe_session *leader = s->group.leader;
+
+	for (size_t m = 0; m < s->group.member_count; m++)
+		s->group.members[m]->group.leader = NULL;
+	s->group.member_count = 0;
+	probe_error_free(s->group.ended);
+	for (size_t m = 0; leader && m < leader->group.member_count; m++) {
+		if (leader->group.members[m] != s)
+			continue;
+		leader->group.members[m] = leader->group.members[--leader->group.member_count];
+		if (leader->group.recorder == s)
+			leader->group.recorder = leader;
+		break;
+	}
+	s->group.leader = NULL;
+}
+
 void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
-	session_leave_group(session);
+	leave_group(session);
 	inherited_forget(&session->goes_on);
 	session_close_gates(session);
 	session_close_wait(session);
 	probe_report_deinit(&session->report);
-	rings_close(&session->rings);
-	if (session->opened && session->view.base)
-		munmap((void *)session->view.base, session->view.layout.data_size);
-	if (session->view.served)
-		served_end(session->view.served);
-	if (session->data >= 0)
-		close(session->data);
+	rings_close(&session->data.rings);
+	if (session->opened && session->data.view.base)
+		munmap((void *)session->data.view.base, session->data.view.layout.data_size);
+	if (session->data.view.served)
+		served_end(session->data.view.served);
+	if (session->data.fd >= 0)
+		close(session->data.fd);
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
 	session_watch_deinit(&session->watch);
 	asked_deinit(&session->asked);
-	seccomp_deinit(&session->seccomp);
-	unwinder_free(session->unwinder);
-	naming_free(session->naming);
-	keys_deinit(session);
+	seccomp_deinit(&session->filters.known);
+	session_names_deinit(&session->names);
 	reserve_release(session);
-	free(session->left);
+	free(session->pairs.left);
 	free(session->sites);
 	free(session->known);
 	free(session->probes);
 	free(session->patterns);
 	free(session->matched);
-	free(session->notes);
-	if (session->dead && session->view.file >= 0)
-		close(session->view.file);
+	free(session->remains.notes);
+	if (session->remains.dead && session->data.view.file >= 0)
+		close(session->data.view.file);
 	free(session);
 }

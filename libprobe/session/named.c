@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
@@ -77,25 +78,6 @@ static bool is_any_function(
 	return false;
 }
 
-static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
-	const struct probe_meaning *meaning)
-{
-	for (size_t i = 0; i < count; i++)
-		if (pattern_may_name(patterns[i], meaning->provider, meaning->name) ||
-			is_any_function(patterns[i], meaning))
-			return true;
-	return false;
-}
-
-/* The error names no probe: the user may have meant the probes of another program. */
-static struct probe_error *none_has(size_t index, const char *text)
-{
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"%s '%s': no known probe of this name has all arguments that it names "
-		"(`probectl list -v` shows them)",
-		what(index), text);
-}
-
 /* Returns the meanings one by one: the library's own, those of any function, and then NULL. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
@@ -110,9 +92,14 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 	return index < 2 ? catalogue_any_function(index) : NULL;
 }
 
-static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
+static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_meaning *meaning)
 {
-	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
+	for (size_t i = 0; i < count; i++)
+		if (pattern_may_name(patterns[i], meaning->provider, meaning->name) ||
+			is_any_function(patterns[i], meaning))
+			return true;
+	return false;
 }
 
 /*
@@ -141,50 +128,49 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 		}
 		are_several |= first && strcmp(provider, meaning->provider) != 0;
 		provider = meaning->provider;
-		first = probe_error_first(first, of_probe(error, meaning));
+		first = probe_error_first(first,
+			probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name));
 	}
+	/* The error names no probe: the user may have meant the probes of another program. */
 	if (are_several) {
 		probe_error_free(first);
-		return none_has(index, names->texts[index]);
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s '%s': no known probe of this name has all arguments that it names "
+			"(`probectl list -v` shows them)",
+			what(index), names->texts[index]);
 	}
 	*ret = first ? NULL : strdup(names->texts[index]);
 	return *ret || first ? first : probe_error_no_memory();
-}
-
-/* Returns true if a requested start event takes its arguments from this probe. */
-static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
-	size_t count, const struct probe_meaning *meaning)
-{
-	const struct probe_meaning *begin;
-
-	for (size_t i = 0; (begin = meaning_at(names->options.catalogue, i)); i++)
-		if (begin->takes && strcmp(begin->provider, meaning->provider) == 0 &&
-			catalogue_name_matches(begin->takes, meaning->name) &&
-			is_asked(patterns, count, begin))
-			return true;
-	return false;
 }
 
 /* Returns true if the patterns allow this probe to be a start event. */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
+	const struct probe_catalogue *catalogue = names->options.catalogue;
 	enum probe_pairing pairing = names->options.gather.pairing;
+	const struct probe_meaning *begin;
 	size_t stem;
 
-	if (pairing == PROBE_PAIRING_NAMES)
-		return is_asked(patterns, count, meaning) &&
-		       (meaning->end_count || meaning == catalogue_any_function(false) ||
-			       pair_may_be(meaning->name, &stem) == PAIR_BEGIN ||
-			       may_give(names, patterns, count, meaning));
-	for (size_t i = 0; i < count; i++) {
-		size_t place = pairs_place(patterns, count, names->options.catalogue, i);
+	for (size_t i = 0; i < count && pairing != PROBE_PAIRING_NAMES; i++) {
+		size_t place = pairs_place(patterns, count, catalogue, i);
 
 		if (place != PAIRS_GIVER && (pairing == PROBE_PAIRING_LISTED ? place % 2 : place))
 			continue;
 		if (is_asked(&patterns[i], 1, meaning))
 			return true;
 	}
+	if (pairing != PROBE_PAIRING_NAMES || !is_asked(patterns, count, meaning))
+		return false;
+	if (meaning->end_count || meaning == catalogue_any_function(false) ||
+		pair_may_be(meaning->name, &stem) == PAIR_BEGIN)
+		return true;
+	/* A requested start event may take its arguments from this probe. */
+	for (size_t i = 0; (begin = meaning_at(catalogue, i)); i++)
+		if (begin->takes && strcmp(begin->provider, meaning->provider) == 0 &&
+			catalogue_name_matches(begin->takes, meaning->name) &&
+			is_asked(patterns, count, begin))
+			return true;
 	return false;
 }
 
@@ -195,59 +181,43 @@ static struct probe_error *replace_begin(const struct asked_names *names, size_t
 	return meaning_replace(what(index), names->texts[index], NULL, begin, "arg0", ret);
 }
 
-static struct probe_error *try_begin(
-	const struct asked_names *names, const struct probe_meaning *begin)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < TEXTS && !error; i++) {
-		char *replaced = NULL;
-
-		if (names->texts[i])
-			error = replace_begin(names, i, begin, &replaced);
-		free(replaced);
-	}
-	return error;
-}
-
-/* Adds to an error that the probe which gives the start event's arguments was not requested. */
-static struct probe_error *add_giver(struct probe_error *error,
-	const struct probe_pattern *const *patterns, size_t count,
-	const struct probe_meaning *begin)
-{
-	struct probe_error *with;
-
-	for (size_t i = 0; i < count; i++)
-		if (pattern_may_name(patterns[i], begin->provider, begin->takes))
-			return error;
-	with = probe_error_new(error->code, "%s; name %s:%s as well, and it has that one's",
-		error->message, begin->provider, begin->takes);
-	probe_error_free(error);
-	return with;
-}
-
 /* Finds the first start event with all names that the texts use for it. */
 static struct probe_error *find_begin(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
 	const struct probe_meaning *meaning;
-	struct probe_error *first = NULL;
+	struct probe_error *first = NULL, *error = NULL;
 
 	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
-		struct probe_error *error;
+		bool gives = false;
 
 		if (!may_begin(names, patterns, count, meaning))
 			continue;
-		error = try_begin(names, meaning);
+		for (size_t k = 0; k < TEXTS && !error; k++) {
+			AUTO_FREE char *replaced = NULL;
+
+			if (names->texts[k])
+				error = replace_begin(names, k, meaning, &replaced);
+		}
 		if (!error) {
 			names->begin = meaning;
 			probe_error_free(first);
 			return NULL;
 		}
-		error = of_probe(error, meaning);
-		if (meaning->takes && error->code == PROBE_ERROR_USAGE)
-			error = add_giver(error, patterns, count, meaning);
+		error = probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
+		for (size_t k = 0; k < count && meaning->takes; k++)
+			gives |= pattern_may_name(patterns[k], meaning->provider, meaning->takes);
+		/* The probe that gives the start event's arguments was not requested. */
+		if (meaning->takes && !gives && error->code == PROBE_ERROR_USAGE) {
+			struct probe_error *with = probe_error_new(error->code,
+				"%s; name %s:%s as well, and it has that one's", error->message,
+				meaning->provider, meaning->takes);
+
+			probe_error_free(error);
+			error = with;
+		}
 		first = probe_error_first(first, error);
+		error = NULL;
 	}
 	return first;
 }
@@ -281,14 +251,6 @@ static struct probe_error *take_texts(
 	return error;
 }
 
-static bool has_names(const struct asked_names *names)
-{
-	for (size_t i = 0; i < TEXTS; i++)
-		if (names->texts[i])
-			return true;
-	return false;
-}
-
 static void asked_names_free(struct asked_names *names);
 
 struct probe_error *asked_init_named(struct asked *asked,
@@ -297,6 +259,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 {
 	struct asked_names *names;
 	struct probe_error *error;
+	size_t named = 0;
 
 	*asked = (struct asked){0};
 	if (!options->catalogue || options->gather.key_count > PROBE_KEYS_MAX)
@@ -308,7 +271,9 @@ struct probe_error *asked_init_named(struct asked *asked,
 	error = take_texts(names, patterns, pattern_count);
 	if (!error)
 		error = asked_init(asked, &names->options);
-	if (error || !has_names(names)) {
+	while (named < TEXTS && !names->texts[named])
+		named++;
+	if (error || named == TEXTS) {
 		asked_names_free(names);
 		return error;
 	}
@@ -327,9 +292,9 @@ struct probe_error *asked_init_named(struct asked *asked,
 	return error;
 }
 
-/* Frees all but the expressions. */
-static void free_named(struct named *named)
+static void named_free(struct named *named)
 {
+	asked_deinit(&named->asked);
 	for (size_t i = 0; i < TEXTS; i++)
 		free(named->replaced[i]);
 	free(named);
@@ -339,10 +304,8 @@ static void asked_names_free(struct asked_names *names)
 {
 	if (!names)
 		return;
-	for (size_t i = 0; i < names->count; i++) {
-		asked_deinit(&names->items[i]->asked);
-		free_named(names->items[i]);
-	}
+	for (size_t i = 0; i < names->count; i++)
+		named_free(names->items[i]);
 	for (size_t i = 0; i < TEXTS; i++) {
 		free(names->texts[i]);
 		free(names->examples[i]);
@@ -379,7 +342,7 @@ static struct probe_error *check_begin(
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; names->begin && i < TEXTS && !error; i++) {
-		char *its = NULL, *agreed = NULL;
+		AUTO_FREE char *its = NULL, *agreed = NULL;
 
 		if (!names->texts[i])
 			continue;
@@ -393,8 +356,6 @@ static struct probe_error *check_begin(
 				"too",
 				what(i), names->texts[i], names->begin->provider,
 				names->begin->name);
-		free(its);
-		free(agreed);
 	}
 	return error;
 }
@@ -417,23 +378,6 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Each key, and the match of pairs, must be a string for all probes or for none. */
-static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
-{
-	for (size_t i = 0; i < asked->key_count; i++)
-		if (its->key_string[i] != asked->key_string[i])
-			return probe_error_new(PROBE_ERROR_USAGE,
-				"the key '%s' is a string for some of the probes, and a number for "
-				"others",
-				asked->names->texts[KEYS + i]);
-	if (its->match_string != asked->match_string)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"the match '%s' is a string for some of the probes, and a number for "
-			"others",
-			asked->names->texts[MATCH]);
-	return NULL;
-}
-
 static struct probe_error *add_named(const struct asked *asked, struct pair_part part,
 	const struct probe_meaning *meaning, const struct asked **ret)
 {
@@ -450,13 +394,20 @@ static struct probe_error *add_named(const struct asked *asked, struct pair_part
 	named->role = part.role;
 	named->takes = part.takes;
 	error = parse_again(asked, named);
-	if (!error) {
-		error = check_kinds(asked, &named->asked);
-		if (error)
-			asked_deinit(&named->asked);
-	}
+	/* Each key, and the match of pairs, must be a string for all probes or for none. */
+	for (size_t i = 0; i < asked->key_count && !error; i++)
+		if (named->asked.key_string[i] != asked->key_string[i])
+			error = probe_error_new(PROBE_ERROR_USAGE,
+				"the key '%s' is a string for some of the probes, and a number for "
+				"others",
+				names->texts[KEYS + i]);
+	if (!error && named->asked.match_string != asked->match_string)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"the match '%s' is a string for some of the probes, and a number for "
+			"others",
+			names->texts[MATCH]);
 	if (error) {
-		free_named(named);
+		named_free(named);
 		return error;
 	}
 	names->items[names->count++] = named;
@@ -488,36 +439,29 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 
 /* ---- Without names ---------------------------------------------------------------------- */
 
-/* Finds the text without names, the same for all probes. */
-static struct probe_error *plain_text(
-	const struct asked_names *names, size_t index, const char **ret)
-{
-	const char *plain = NULL;
-
-	for (size_t i = 0; i < names->count; i++) {
-		const char *its = names->items[i]->replaced[index];
-
-		if (its && plain && strcmp(its, plain) != 0)
-			return probe_error_new(PROBE_ERROR_USAGE,
-				"%s '%s': its names are '%s' for one of the probes and '%s' for "
-				"another, and a session that is kept has one text for all; give "
-				"each a session of its own, or use argN",
-				what(index), names->texts[index], plain, its);
-		plain = its ? its : plain;
-	}
-	*ret = plain ? plain : names->examples[index];
-	return NULL;
-}
-
 struct probe_error *asked_plain(const struct asked *asked, struct probe_session_options *options)
 {
 	const struct asked_names *names = asked->names;
-	struct probe_error *error = NULL;
 
-	for (size_t i = 0; names && i < TEXTS && !error; i++)
-		if (names->texts[i])
-			error = plain_text(names, i, text_of(options, i));
-	return error;
+	for (size_t i = 0; names && i < TEXTS; i++) {
+		const char *plain = NULL;
+
+		if (!names->texts[i])
+			continue;
+		for (size_t k = 0; k < names->count; k++) {
+			const char *its = names->items[k]->replaced[i];
+
+			if (its && plain && strcmp(its, plain) != 0)
+				return probe_error_new(PROBE_ERROR_USAGE,
+					"%s '%s': its names are '%s' for one of the probes and "
+					"'%s' for another, and a session that is kept has one text "
+					"for all; give each a session of its own, or use argN",
+					what(i), names->texts[i], plain, its);
+			plain = its ? its : plain;
+		}
+		*text_of(options, i) = plain ? plain : names->examples[i];
+	}
+	return NULL;
 }
 
 /* ==== Asked =================================================================================== */
@@ -589,49 +533,40 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 	return NULL;
 }
 
-static struct probe_error *parse(const char *what, const char *text, struct expr **ret)
+/* Parses an expression, if there is one. Only with `of_pair` may it need a whole pair. */
+static struct probe_error *parse(
+	const char *what, const char *text, bool of_pair, struct expr **ret)
 {
-	return text ? expr_parse(what, text, ret) : NULL;
+	struct probe_error *error = text ? expr_parse(what, text, ret) : NULL;
+
+	return !error && text && !of_pair && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
 }
 
-/* Parses an expression on a hit. It cannot need a whole pair, which is incomplete or missing. */
-static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
+/* Parses the match of pairs: two numbers, or two strings. */
+static struct probe_error *parse_match(struct asked *asked, const struct probe_gather *g)
 {
-	struct probe_error *error = parse(what, text, ret);
-
-	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
-}
-
-/* Start and end events are matched by two numbers, or two strings. */
-static struct probe_error *take_match(struct asked *asked)
-{
-	const struct expr *const both[] = {asked->match, asked->match_end};
-	struct capture string;
+	struct probe_error *error = parse("the match", g->match, false, &asked->match);
 	size_t texts = 0, count = 0;
+	struct capture string;
 
-	for (size_t i = 0; i < 2; i++) {
-		if (!both[i])
+	if (!error)
+		error = parse("the match of the end", g->match_end, false, &asked->match_end);
+	for (size_t i = 0; i < 2 && !error; i++) {
+		const struct expr *its = i ? asked->match_end : asked->match;
+
+		if (!its)
 			continue;
-		if (expr_word(both[i]) != EXPR_NO_WORD || expr_is_norm(both[i]))
+		if (expr_word(its) != EXPR_NO_WORD || expr_is_norm(its))
 			return usage("pairs are matched by a number or by str(argN): comm, ustack, "
 				     "probe and norm() are for keys");
-		texts += expr_is_string(both[i], &string);
+		texts += expr_is_string(its, &string);
 		count++;
 	}
 	asked->match_string = texts > 0;
-	return !texts || texts == count ? NULL
-					: usage("a pair is matched by a text of its begin and a "
-						"number of its end, or "
-						"the other way round: they are never the same");
-}
-
-static struct probe_error *parse_match(struct asked *asked, const struct probe_gather *g)
-{
-	struct probe_error *error = parse_of_hit("the match", g->match, &asked->match);
-
-	if (!error)
-		error = parse_of_hit("the match of the end", g->match_end, &asked->match_end);
-	return error ? error : take_match(asked);
+	if (!error && texts && texts != count)
+		error = usage("a pair is matched by a text of its begin and a number of its end, "
+			      "or the other way round: they are never the same");
+	return error;
 }
 
 /* Adds a part; `bytes` is 0 for a number. */
@@ -682,40 +617,18 @@ static struct probe_error *take_key(struct asked *asked, size_t i)
 
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
-	struct probe_error *error = parse_of_hit("the value", g->value, &asked->value);
+	struct probe_error *error = parse("the value", g->value, false, &asked->value);
 
 	if (!error)
 		error = parse_match(asked, g);
 	for (size_t i = 0; i < g->key_count && !error; i++) {
-		error = g->pairing == PROBE_PAIRING_NONE
-				? parse_of_hit("the key", g->keys[i], &asked->keys[i])
-				: parse("the key", g->keys[i], &asked->keys[i]);
+		error = parse(
+			"the key", g->keys[i], g->pairing != PROBE_PAIRING_NONE, &asked->keys[i]);
 		if (!error)
 			error = take_key(asked, i);
 		asked->key_count++;
 	}
 	return error;
-}
-
-/* Gathers a row for each call stack: the keys are return addresses and the site. */
-static void ask_for_stacks(struct asked *asked)
-{
-	asked->stack = true;
-	asked->key_count = BIND_STACK_KEYS;
-	asked->key_string[BIND_STACK_FRAMES] = true;
-	add_stack(&asked->parts);
-}
-
-/* Only keys use sym(), because stubs cannot look up names. */
-static struct probe_error *check_symbols(const struct asked *asked)
-{
-	const struct expr *const others[] = {
-		asked->filter, asked->value, asked->match, asked->match_end};
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (others[i] && expr_is_symbol(others[i]))
-			return expr_no_symbol(others[i]);
-	return NULL;
 }
 
 /* Decides where a start event's arguments are kept. */
@@ -748,6 +661,8 @@ static struct probe_error *ask_begins(struct asked *asked)
 
 struct probe_error *asked_init(struct asked *asked, const struct probe_session_options *options)
 {
+	struct expr *const *const others[] = {
+		&asked->filter, &asked->value, &asked->match, &asked->match_end};
 	struct probe_error *error = check_options(options);
 	bool pairs = options->gather.pairing != PROBE_PAIRING_NONE &&
 		     (options->spans || options->kind == PROBE_SESSION_GATHER);
@@ -755,17 +670,23 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 	*asked = (struct asked){.string_bytes = options->string_bytes ? options->string_bytes
 								      : DATA_KEY_STRING_DEFAULT};
 	if (!error)
-		error = pairs ? parse("the filter", options->filter, &asked->filter)
-			      : parse_of_hit("the filter", options->filter, &asked->filter);
+		error = parse("the filter", options->filter, pairs, &asked->filter);
 	asked->of_pair = !error && asked->filter && expr_is_of_pair(asked->filter);
 	if (!error && options->kind == PROBE_SESSION_GATHER)
 		error = parse_gather(asked, &options->gather);
 	if (!error && options->spans)
 		error = parse_match(asked, &options->gather);
-	if (!error)
-		error = check_symbols(asked);
-	if (!error && options->stack != PROBE_STACK_NONE && options->kind == PROBE_SESSION_GATHER)
-		ask_for_stacks(asked);
+	/* Only keys use sym(), because stubs cannot look up names. */
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]) && !error; i++)
+		if (*others[i] && expr_is_symbol(*others[i]))
+			error = expr_no_symbol(*others[i]);
+	/* A row for each call stack: the keys are return addresses and the site. */
+	if (!error && options->stack != PROBE_STACK_NONE && options->kind == PROBE_SESSION_GATHER) {
+		asked->stack = true;
+		asked->key_count = BIND_STACK_KEYS;
+		asked->key_string[BIND_STACK_FRAMES] = true;
+		add_stack(&asked->parts);
+	}
 	if (!error)
 		error = ask_begins(asked);
 	if (error)

@@ -60,12 +60,6 @@ struct naming {
 
 /* ---- Modules ------------------------------------------------------------------------ */
 
-static bool same_module(const struct module *a, const struct module *b)
-{
-	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
-	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
-}
-
 /* Moves modules that are still mapped into the new list, with their data. Returns their number. */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {
@@ -77,7 +71,10 @@ static size_t keep_known(struct naming *n, struct modules *fresh, struct reader 
 		for (size_t k = 0; k < n->modules.count; k++) {
 			struct module *known = &n->modules.items[k];
 
-			if (!same_module(known, &swapped))
+			if (known->dev_major != swapped.dev_major ||
+				known->dev_minor != swapped.dev_minor ||
+				known->inode != swapped.inode || known->bias != swapped.bias ||
+				strcmp(known->path, swapped.path))
 				continue;
 			*module = *known;
 			*known = swapped;
@@ -124,8 +121,8 @@ static void forget_frames(struct naming *n)
 
 static struct probe_error *refresh(struct naming *n)
 {
-	struct modules fresh = {0};
-	struct maps maps = {0};
+	AUTO(modules_deinit) struct modules fresh = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct reader *readers;
 	struct probe_error *error = maps_read(n->pid, &maps);
 	bool gone;
@@ -133,21 +130,21 @@ static struct probe_error *refresh(struct naming *n)
 	n->refreshed_ns = clock_monotonic_ns();
 	/* Generated code can be named only while the process lives. */
 	jit_map_refresh(n->jit, true);
+	if (!error)
+		error = modules_read(n->pid, NULL, &fresh);
 	if (error)
 		return error;
-	error = modules_read(n->pid, NULL, &fresh);
-	readers = error ? NULL : calloc(fresh.count + 1, sizeof(*readers));
-	if (!readers) {
-		modules_deinit(&fresh);
-		maps_deinit(&maps);
-		return error ? error : probe_error_no_memory();
-	}
+	readers = calloc(fresh.count + 1, sizeof(*readers));
+	if (!readers)
+		return probe_error_no_memory();
 	gone = keep_known(n, &fresh, readers) < n->modules.count;
 	drop_modules(n);
 	maps_deinit(&n->maps);
 	n->modules = fresh;
 	n->readers = readers;
 	n->maps = maps;
+	fresh = (struct modules){0};
+	maps = (struct maps){0};
 	if (gone)
 		forget_frames(n);
 	return NULL;
@@ -249,32 +246,6 @@ static bool naming_find_code(struct naming *n, uint64_t address)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-/*
- * Returns the start of the function at a link-time address; 0 if unknown. Also works for files
- * without symbols.
- */
-static uint64_t function_at(struct module *module, uint64_t link)
-{
-	struct object_function function;
-
-	if (!module || !module->object || !object_function_at(module->object, link, &function))
-		return 0;
-	return function.range.start;
-}
-
-/* Finds a file's symbol, demangled into *demangled_ret; or NULL. */
-static const char *symbol_of(
-	struct module *module, uint64_t link, uint64_t *start_ret, char **demangled_ret)
-{
-	const char *symbol = NULL;
-
-	if (module && module->object)
-		symbol = object_symbol_at(module->object, link, start_ret);
-	if (symbol)
-		probe_error_free(probe_demangle(symbol, demangled_ret));
-	return *demangled_ret ? *demangled_ret : symbol;
-}
-
 /* Finds an address's source line, if wanted and known. */
 static bool line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
@@ -298,64 +269,70 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 }
 
 /*
- * Finds the vDSO, to which signal handlers return, and names it like a file. It may lie between
- * segments of a file.
+ * Makes a frame. The return address of a call at a function's end is in the next function. The
+ * vDSO, to which signal handlers return, is named like a file; it may lie between segments of a
+ * file.
  */
-static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
-{
-	const struct mapping *mapping = maps_find(&n->maps, ip);
-
-	return mapping && !strcmp(mapping->path, "[vdso]") ? mapping : NULL;
-}
-
-/* Makes a frame. The return address of a call at a function's end is in the next function. */
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
-	const struct mapping *vdso = find_vdso(n, ip);
+	const struct mapping *mapping = maps_find(&n->maps, ip);
+	const struct mapping *vdso = mapping && !strcmp(mapping->path, "[vdso]") ? mapping : NULL;
 	struct module *module = vdso ? NULL : module_at(n, ip - is_return);
-	const char *symbol, *path = module ? module->path : vdso ? vdso->path : "", *file = NULL;
-	const char *id = module && module->object ? object_build_id(module->object) : NULL;
-	size_t symbol_size = 0, path_size = strlen(path) + 1, file_size = 0;
-	size_t id_size = id && *id ? strlen(id) + 1 : 0;
+	struct object *object = module ? module->object : NULL;
 	uint64_t link = module ? ip - module->bias : vdso ? ip - vdso->start : ip, start = 0;
+	const char *file = NULL, *id = object ? object_build_id(object) : NULL;
+	const char *symbol = object ? object_symbol_at(object, link - is_return, &start) : NULL;
+	bool of_file = symbol != NULL;
+	struct object_function function = {0};
 	AUTO_FREE char *demangled = NULL;
 	struct named *named;
-	bool of_file;
+	const char *texts[4], *copies[4];
+	size_t bytes = 0;
+	char *at;
 	int line = 0;
 
-	symbol = symbol_of(module, link - is_return, &start, &demangled);
-	of_file = symbol != NULL;
+	if (of_file)
+		probe_error_free(probe_demangle(symbol, &demangled));
+	if (demangled)
+		symbol = demangled;
 	if (!of_file) {
 		jit_map_refresh(n->jit, false);
 		symbol = jit_map_find(n->jit, ip - is_return, &start);
 		link = symbol ? ip : link;
 	}
-	if (symbol)
-		symbol_size = strlen(symbol) + 1;
-	if ((of_file || !symbol) && line_of(n, module, link - is_return, &file, &line))
-		file_size = strlen(file) + 1;
-	named = malloc(sizeof(*named) + symbol_size + path_size + file_size + id_size);
+	if (of_file || !symbol)
+		line_of(n, module, link - is_return, &file, &line);
+	/* The function's start is known also for files without symbols. */
+	if (!symbol)
+		start = object && object_function_at(object, link - is_return, &function)
+				? function.range.start
+				: 0;
+	texts[0] = module ? module->path : vdso ? vdso->path : NULL;
+	texts[1] = symbol;
+	texts[2] = file;
+	texts[3] = id && *id ? id : NULL;
+	for (size_t i = 0; i < 4; i++)
+		bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
+	named = malloc(sizeof(*named) + bytes);
 	if (!named)
 		return NULL;
-	memcpy(named->text, path, path_size);
-	if (symbol)
-		memcpy(named->text + path_size, symbol, symbol_size);
-	if (file_size)
-		memcpy(named->text + path_size + symbol_size, file, file_size);
-	if (id_size)
-		memcpy(named->text + path_size + symbol_size + file_size, id, id_size);
+	at = named->text;
+	for (size_t i = 0; i < 4; i++) {
+		copies[i] = texts[i] ? at : NULL;
+		at = texts[i] ? stpcpy(at, texts[i]) + 1 : at;
+	}
+	named->frame = (struct probe_frame){.ip = ip,
+		.module = copies[0],
+		.symbol = copies[1],
+		.offset = symbol ? link - start : link,
+		.function = start,
+		.file = copies[2],
+		.line = line,
+		.build_id = copies[3]};
 	named->label = NULL;
 	named->is_return = is_return;
 	named->of_file = of_file;
 	named->seen = jit_map_generation(n->jit);
-	named->frame = (struct probe_frame){.ip = ip,
-		.module = module || vdso ? named->text : NULL,
-		.symbol = symbol ? named->text + path_size : NULL,
-		.offset = symbol ? link - start : link,
-		.function = symbol ? start : function_at(module, link - is_return),
-		.file = file_size ? named->text + path_size + symbol_size : NULL,
-		.line = line,
-		.build_id = id_size ? named->text + path_size + symbol_size + file_size : NULL};
 	return named;
 }
 
@@ -411,51 +388,37 @@ static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 	return place ? *place : NULL;
 }
 
-/*
- * Returns an address's frame. If is_return, it is a return address, which may already be in the
- * function after the caller. `naming` owns the frame. NULL if memory is short.
- */
-static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
-{
-	const struct named *named = named_at(n, ip, is_return);
-
-	return named ? &named->frame : NULL;
-}
-
 /* ---- Names ------------------------------------------------------------------------------ */
-
-/* Names an address outside functions: data's symbol, or file and offset. */
-static char *make_label(const struct naming *n, const struct probe_frame *frame)
-{
-	struct module *module = module_at(n, frame->ip);
-	const char *symbol = NULL, *slash = frame->module ? strrchr(frame->module, '/') : NULL;
-	char *ret = NULL;
-
-	if (!frame->module)
-		return NULL;
-	if (module && module->object && !frame->function)
-		symbol = object_data_at(module->object, frame->offset);
-	if (symbol)
-		probe_error_free(probe_demangle(symbol, &ret));
-	if (symbol)
-		return ret ? ret : strdup(symbol);
-	if (asprintf(&ret, "%s+0x%jx", slash ? slash + 1 : frame->module,
-		    (uintmax_t)(frame->function ? frame->function : frame->offset)) < 0)
-		return NULL;
-	return ret;
-}
 
 const char *naming_name(struct naming *n, uint64_t address)
 {
+	const char *symbol = NULL, *slash;
+	const struct probe_frame *frame;
+	struct module *module;
 	struct named *named;
 
 	if (!is_nameable(n, address) && (!look_again(n) || !is_nameable(n, address)))
 		return NULL;
 	named = named_at(n, address, false);
-	if (!named || named->frame.symbol)
-		return named ? named->frame.symbol : NULL;
-	if (!named->label)
-		named->label = make_label(n, &named->frame);
+	if (!named)
+		return NULL;
+	frame = &named->frame;
+	if (frame->symbol || named->label || !frame->module)
+		return frame->symbol ? frame->symbol : named->label;
+	/* An address outside functions has the name of data, or of a file and an offset. */
+	module = module_at(n, frame->ip);
+	if (module && module->object && !frame->function)
+		symbol = object_data_at(module->object, frame->offset);
+	if (symbol) {
+		probe_error_free(probe_demangle(symbol, &named->label));
+		if (!named->label)
+			named->label = strdup(symbol);
+		return named->label;
+	}
+	slash = strrchr(frame->module, '/');
+	if (asprintf(&named->label, "%s+0x%jx", slash ? slash + 1 : frame->module,
+		    (uintmax_t)(frame->function ? frame->function : frame->offset)) < 0)
+		named->label = NULL;
 	return named->label;
 }
 
@@ -539,22 +502,17 @@ void unwinder_free(struct unwinder *unwinder)
 static bool add_frame(
 	struct unwinder *u, uint64_t ip, bool is_return, struct probe_error **error_ret)
 {
-	const struct probe_frame *frame;
+	const struct named *named;
 
 	if (naming_is_full(u->naming))
 		return false;
-	frame = naming_frame(u->naming, ip, is_return);
-	if (!frame) {
+	named = named_at(u->naming, ip, is_return);
+	if (!named) {
 		*error_ret = probe_error_no_memory();
 		return false;
 	}
-	u->frames[u->count++] = frame;
+	u->frames[u->count++] = &named->frame;
 	return true;
-}
-
-static struct probe_stack stack_of(const struct unwinder *u, enum probe_stack_end end)
-{
-	return (struct probe_stack){.frames = u->frames, .count = u->count, .end = end};
 }
 
 /* ---- Copies ------------------------------------------------------------------------- */
@@ -585,6 +543,7 @@ static bool read_word(void *data, uint64_t address, uint64_t *ret)
 	return true;
 }
 
+/* Returns a register by its index in arch->unwind_registers. */
 static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_ret)
 {
 	uint8_t dwarf = walk->unwinder->arch->unwind_registers[place].dwarf;
@@ -651,20 +610,6 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 	return next.pc ? UNWIND_CALLER : UNWIND_OUTERMOST;
 }
 
-/*
- * Looks up where, relative to the stack pointer, a site's function has saved its return address and
- * its caller's frame pointer. The frame pointer need not point to them.
- */
-static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
-{
-	const struct arch_unwind_register *regs = u->arch->unwind_registers;
-	uint64_t bias;
-	struct unwind *rules = naming_rules(u->naming, pc, &bias);
-
-	return rules ? unwind_saved(rules, pc - bias, regs[SP].dwarf, regs[FP].dwarf)
-		     : (struct unwind_saved){-1, -1};
-}
-
 static enum unwind_status step(struct walk *walk, bool is_return)
 {
 	const struct unwind_memory memory = {read_word, walk};
@@ -698,32 +643,25 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 	return naming_find_code(u->naming, walk->registers.pc) ? UNWIND_CALLER : UNWIND_FAILED;
 }
 
-static void walk_init(struct walk *walk, struct unwinder *u, const struct unwinder_thread *thread)
-{
-	const uint8_t *registers = thread->registers;
-
-	*walk = (struct walk){.unwinder = u, .thread = thread, .registers = {.pc = thread->pc}};
-	memcpy(&walk->start, registers + SP * sizeof(uint64_t), sizeof(uint64_t));
-	for (size_t i = 0; i < u->arch->unwind_count; i++) {
-		uint8_t dwarf = u->arch->unwind_registers[i].dwarf;
-
-		memcpy(&walk->registers.values[dwarf], registers + i * sizeof(uint64_t),
-			sizeof(uint64_t));
-		walk->registers.known |= UINT64_C(1) << dwarf;
-	}
-	walk->low = walk->start;
-}
-
 struct probe_error *unwinder_copy(
 	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret)
 {
 	enum unwind_status status = UNWIND_CALLER;
 	enum probe_stack_end end = PROBE_STACK_LOST;
 	struct probe_error *error = NULL;
+	const uint8_t *registers = thread->registers;
 	bool is_return = false;
-	struct walk walk;
+	struct walk walk = {.unwinder = unwinder, .thread = thread, .registers.pc = thread->pc};
 
-	walk_init(&walk, unwinder, thread);
+	memcpy(&walk.start, registers + SP * sizeof(uint64_t), sizeof(uint64_t));
+	walk.low = walk.start;
+	for (size_t i = 0; i < unwinder->arch->unwind_count; i++) {
+		uint8_t dwarf = unwinder->arch->unwind_registers[i].dwarf;
+
+		memcpy(&walk.registers.values[dwarf], registers + i * sizeof(uint64_t),
+			sizeof(uint64_t));
+		walk.registers.known |= UINT64_C(1) << dwarf;
+	}
 	unwinder->count = 0;
 	/* in case a library was opened in the meantime */
 	naming_find_code(unwinder->naming, thread->pc);
@@ -737,7 +675,7 @@ struct probe_error *unwinder_copy(
 		end = PROBE_STACK_WHOLE;
 	else if (walk.missed || unwinder->count == PROBE_FRAMES_MAX)
 		end = PROBE_STACK_TRUNCATED;
-	*ret = stack_of(unwinder, end);
+	*ret = (struct probe_stack){unwinder->frames, unwinder->count, end};
 	return error;
 }
 
@@ -798,7 +736,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	if (end == PROBE_STACK_WHOLE && unwinder->count &&
 		!is_start(unwinder->frames[unwinder->count - 1]))
 		end = PROBE_STACK_LOST;
-	*ret = stack_of(unwinder, end);
+	*ret = (struct probe_stack){unwinder->frames, unwinder->count, end};
 	return error;
 }
 
@@ -806,38 +744,17 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 
 /* sym(argN): names for addresses, in values and keys. */
 
-static bool wants_names(const struct probe_session *s)
-{
-	bool ret = s->options.stack != PROBE_STACK_NONE || s->asked.ustack;
-
-	for (size_t i = 0; i < s->asked.key_count; i++)
-		ret |= s->asked.key_symbol[i];
-	for (size_t i = 0; i < s->request.pattern_count; i++)
-		ret |= pattern_has_symbols(s->patterns[i]);
-	return ret;
-}
-
-/* Prepares to name addresses, if needed. Errors: as naming_create(). */
-static struct probe_error *session_names_start(struct probe_session *session)
-{
-	const struct naming_options options = {.lines = session->options.lines};
-
-	if (session->naming || !wants_names(session))
-		return NULL;
-	return naming_create(session->target->pid, options, &session->naming);
-}
-
 const char *session_name(
-	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM])
+	const struct session_names *names, uint64_t address, char room[SESSION_NAME_ROOM])
 {
-	const char *name = session->naming ? naming_name(session->naming, address) : NULL;
+	const char *name = names->naming ? naming_name(names->naming, address) : NULL;
 
 	if (!name)
 		snprintf(room, SESSION_NAME_ROOM, "%#" PRIx64, address);
 	return name ? name : room;
 }
 
-void session_name_values(const struct probe_session *session, const struct record_layout *layout,
+void session_name_values(const struct session_names *names, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM])
 {
 	for (size_t i = 0; i < layout->arg_count; i++) {
@@ -847,7 +764,7 @@ void session_name_values(const struct probe_session *session, const struct recor
 			(value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED))
 			continue;
 		value->kind = PROBE_VALUE_TEXT;
-		value->bytes = session_name(session, value->u, rooms[i]);
+		value->bytes = session_name(names, value->u, rooms[i]);
 		value->length = strlen(value->bytes);
 	}
 }
@@ -856,25 +773,49 @@ void session_name_values(const struct probe_session *session, const struct recor
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {
-	bool wanted = session->options.stack != PROBE_STACK_NONE || session->asked.ustack;
-	struct probe_error *error = session_names_start(session);
+	const struct naming_options options = {.lines = session->options.lines};
+	bool unwinds = session->options.stack != PROBE_STACK_NONE || session->asked.ustack;
+	struct session_names *names = &session->names;
+	struct probe_error *error = NULL;
+	bool has_names = unwinds;
 
-	if (!error && wanted && !session->unwinder)
-		error = unwinder_create(arch, session->naming, &session->unwinder);
+	for (size_t i = 0; i < session->asked.key_count; i++)
+		has_names |= session->asked.key_symbol[i];
+	for (size_t i = 0; i < session->request.pattern_count; i++)
+		has_names |= pattern_has_symbols(session->patterns[i]);
+	if (has_names && !names->naming)
+		error = naming_create(session->target->pid, options, &names->naming);
+	if (!error && unwinds && !names->unwinder)
+		error = unwinder_create(arch, names->naming, &names->unwinder);
 	return error;
 }
 
-void session_stack_refresh(struct probe_session *session)
+void session_names_refresh(struct session_names *names)
 {
-	if (session->naming)
-		naming_refresh(session->naming);
+	if (names->naming)
+		naming_refresh(names->naming);
+}
+
+void session_names_deinit(struct session_names *names)
+{
+	unwinder_free(names->unwinder);
+	naming_free(names->naming);
+	map_clear(&names->texts);
 }
 
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc)
 {
-	bool by_frames = session->options.stack == PROBE_STACK_FRAMES || session->asked.ustack;
+	const struct unwinder *u = session->names.unwinder;
+	const struct arch_unwind_register *regs;
+	struct unwind *rules;
+	uint64_t bias;
 
-	return by_frames ? unwinder_saved(session->unwinder, pc) : (struct unwind_saved){-1, -1};
+	if (session->options.stack != PROBE_STACK_FRAMES && !session->asked.ustack)
+		return (struct unwind_saved){-1, -1};
+	regs = u->arch->unwind_registers;
+	rules = naming_rules(u->naming, pc, &bias);
+	return rules ? unwind_saved(rules, pc - bias, regs[SP].dwarf, regs[FP].dwarf)
+		     : (struct unwind_saved){-1, -1};
 }
 
 const struct probe_stack *session_stack_read(struct probe_session *session,
@@ -884,18 +825,19 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	struct record_layout_stack stack;
 	struct probe_error *error;
 
-	if (!session->unwinder ||
+	if (!session->names.unwinder ||
 		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
 		return NULL;
 	thread.registers = stack.registers;
 	thread.bytes = stack.bytes;
 	thread.length = stack.length;
-	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
-				: unwinder_frames(session->unwinder, site->pc, stack.caller,
-					  stack.bytes, stack.length / 8, &session->stack);
+	error = stack.registers
+			? unwinder_copy(session->names.unwinder, &thread, &session->names.stack)
+			: unwinder_frames(session->names.unwinder, site->pc, stack.caller,
+				  stack.bytes, stack.length / 8, &session->names.stack);
 	/* If memory is short, the stack has fewer frames, and is incomplete. */
 	probe_error_free(error);
-	return &session->stack;
+	return &session->names.stack;
 }
 
 struct probe_error *probe_session_stack(
@@ -903,11 +845,11 @@ struct probe_error *probe_session_stack(
 {
 	const struct probe_value *returns, *site, *caller;
 
-	if (!session->unwinder || !session->asked.stack)
+	if (!session->names.unwinder || !session->asked.stack)
 		return probe_error_new(PROBE_ERROR_USAGE, "rows of this session have no stacks");
 	returns = &row->keys[BIND_STACK_FRAMES];
 	site = &row->keys[BIND_STACK_SITE];
 	caller = &row->keys[BIND_STACK_CALLER];
-	return unwinder_frames(session->unwinder, site->u, caller->u, returns->bytes,
+	return unwinder_frames(session->names.unwinder, site->u, caller->u, returns->bytes,
 		returns->kind == PROBE_VALUE_STRING ? returns->length / 8 : 0, ret);
 }

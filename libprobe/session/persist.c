@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/registry/registry.h"
@@ -33,7 +34,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 {
 	if (s->stopped)
 		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
-	if (s->leader || s->member_count)
+	if (s->group.leader || s->group.member_count)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "the session shares its stubs with others");
 	if (s->options.follow_libraries || s->options.watch)
@@ -54,6 +55,12 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	return NULL;
 }
 
+struct probe_error *probe_session_plain(
+	const struct probe_session *session, struct probe_session_options *options)
+{
+	return asked_plain(&session->asked, options);
+}
+
 /* Stores when the clock started: readers measure ticks since then. */
 static void keep_clock(struct probe_session *s)
 {
@@ -62,59 +69,55 @@ static void keep_clock(struct probe_session *s)
 		.steady_stamp = s->clock.first_steady_stamp,
 		.steady_ns = s->clock.first_steady_ns};
 
-	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
+	memcpy(s->data.rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
 	/* Measure the tick precisely now: a reader cannot measure it after a reboot. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);
 }
 
-static struct probe_error *leave(struct probe_session *s, struct registry *r, const char *text)
+/* Gives the session's place in the registry to nobody. */
+static struct probe_error *leave(struct probe_session *s, const char *text)
 {
-	struct reg_session *session = registry_session(r, s->id);
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(s->target, &c);
+	struct registry *r = &c.registry;
+	struct reg_session *left;
 
-	if (!session || session->stamp != s->rings.layout.stamp)
+	if (error)
+		return error;
+	left = registry_session(r, s->id);
+	if (!left || left->stamp != s->data.rings.layout.stamp)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has become another program, or another controller has ended "
 			"the session",
 			s->target->pid);
-	session->flags |= REG_SESSION_PERSISTENT;
-	session->owner = 0;
-	session->owner_start = 0;
+	left->flags |= REG_SESSION_PERSISTENT;
+	left->owner = 0;
+	left->owner_start = 0;
 	for (size_t i = 0; i < r->probe_count; i++)
 		for (size_t k = 0; k < s->probe_count; k++)
 			if (r->probes[i].session == s->id && r->probes[i].slot == s->known[k].slot)
 				r->probes[i].part = session_part_word(&s->known[k].part);
-	return registry_set_text(r, s->id, text, strlen(text) + 1) ? NULL : probe_error_no_memory();
-}
-
-struct probe_error *probe_session_plain(
-	const struct probe_session *session, struct probe_session_options *options)
-{
-	return asked_plain(&session->asked, options);
+	return registry_set_text(r, s->id, text, strlen(text) + 1) ? change_store(&c, true)
+								   : probe_error_no_memory();
 }
 
 struct probe_error *probe_session_leave(struct probe_session *session, const char *text)
 {
 	struct probe_error *error = check_leaving(session, text);
-	struct change c;
 
 	if (error)
 		return error;
 	keep_clock(session);
 	error = notes_write(session);
 	if (!error)
-		error = change_begin(session->target, &c);
+		error = leave(session, text);
 	if (error)
 		return error;
-	error = leave(session, &c.registry, text);
-	if (!error)
-		error = change_store(&c, true);
-	change_end(&c);
-	session->stopped = !error;
-	if (session->stopped)
-		inherited_forget(&session->goes_on);
-	return error;
+	session->stopped = true;
+	inherited_forget(&session->goes_on);
+	return NULL;
 }
 
 /* ---- Listing sessions ------------------------------------------------------------------- */
@@ -125,13 +128,7 @@ static bool is_shown(const struct reg_session *session)
 	       REG_SESSION_PERSISTENT;
 }
 
-static struct probe_error *load(pid_t pid, struct maps *maps, struct registry *registry)
-{
-	struct probe_error *error = maps_read(pid, maps);
-
-	return error ? error : registry_load(pid, maps, registry);
-}
-
+/* Returns how many probes of a session are in use. */
 static size_t count_probes(const struct registry *r, uint32_t session)
 {
 	size_t count = 0;
@@ -142,54 +139,47 @@ static size_t count_probes(const struct registry *r, uint32_t session)
 }
 
 /* Makes one block: the array, then the texts. */
-static struct probe_kept *list(const struct registry *r, char **texts, size_t *count_ret)
-{
-	size_t count = 0, bytes = 0;
-	struct probe_kept *ret;
-	char *at;
-
-	for (size_t i = 0; i < r->session_count; i++)
-		bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
-	ret = malloc(r->session_count * sizeof(*ret) + bytes + 1);
-	if (!ret)
-		return NULL;
-	at = (char *)(ret + r->session_count);
-	for (size_t i = 0; i < r->session_count; i++) {
-		if (!is_shown(&r->sessions[i]))
-			continue;
-		ret[count] = (struct probe_kept){
-			.id = r->sessions[i].id, .probes = count_probes(r, r->sessions[i].id)};
-		if (texts[i]) {
-			ret[count].text = at;
-			at = stpcpy(at, texts[i]) + 1;
-		}
-		count++;
-	}
-	*count_ret = count;
-	return ret;
-}
-
 struct probe_error *probe_target_kept(
 	struct probe_target *target, struct probe_kept **ret, size_t *count_ret)
 {
-	struct registry registry = {0};
-	struct maps maps = {0};
-	struct probe_error *error = load(target->pid, &maps, &registry);
-	size_t size;
-	char **texts = error ? NULL : calloc(registry.session_count + 1, sizeof(*texts));
+	AUTO(registry_deinit) struct registry r = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
+	struct probe_error *error = maps_read(target->pid, &maps);
+	size_t count = 0, bytes = 0, size;
+	AUTO_FREE char **texts = NULL;
+	struct probe_kept *kept;
+	char *at;
 
-	if (!error) {
-		for (size_t i = 0; texts && i < registry.session_count; i++)
-			texts[i] = registry_text(&registry, registry.sessions[i].id, &size);
-		*ret = texts ? list(&registry, texts, count_ret) : NULL;
-		error = *ret ? NULL : probe_error_no_memory();
+	if (!error)
+		error = registry_load(target->pid, &maps, &r);
+	if (error)
+		return error;
+	texts = calloc(r.session_count + 1, sizeof(*texts));
+	if (!texts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r.session_count; i++) {
+		texts[i] = registry_text(&r, r.sessions[i].id, &size);
+		bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
 	}
-	for (size_t i = 0; texts && i < registry.session_count; i++)
+	kept = malloc(r.session_count * sizeof(*kept) + bytes + 1);
+	at = kept ? (char *)(kept + r.session_count) : NULL;
+	for (size_t i = 0; i < r.session_count; i++) {
+		if (kept && is_shown(&r.sessions[i])) {
+			kept[count] = (struct probe_kept){.id = r.sessions[i].id,
+				.probes = count_probes(&r, r.sessions[i].id)};
+			if (texts[i]) {
+				kept[count].text = at;
+				at = stpcpy(at, texts[i]) + 1;
+			}
+			count++;
+		}
 		free(texts[i]);
-	free(texts);
-	registry_deinit(&registry);
-	maps_deinit(&maps);
-	return error;
+	}
+	if (!kept)
+		return probe_error_no_memory();
+	*ret = kept;
+	*count_ret = count;
+	return NULL;
 }
 
 /* ---- Opening ---------------------------------------------------------------------------- */
@@ -225,19 +215,19 @@ static void open_view(
 {
 	void *base = MAP_FAILED;
 
-	s->rings.layout = *session;
-	s->view = (struct snapshot){.fd = -1, .pid = s->target->pid, .layout = *session};
-	s->data = open_data(s->target->pid, maps, session);
-	if (s->data >= 0)
+	s->data.rings.layout = *session;
+	s->data.view = (struct snapshot){.fd = -1, .pid = s->target->pid, .layout = *session};
+	s->data.fd = open_data(s->target->pid, maps, session);
+	if (s->data.fd >= 0)
 		base = mmap(NULL, session->data_size, PROT_READ, MAP_SHARED | MAP_NORESERVE,
-			s->data, 0);
+			s->data.fd, 0);
 	if (base == MAP_FAILED) {
-		served_begin(s->view.pid, &s->served);
-		s->view.served = &s->served;
+		served_begin(s->data.view.pid, &s->data.served);
+		s->data.view.served = &s->data.served;
 		return;
 	}
-	s->view.base = base;
-	s->view.fd = s->data;
+	s->data.view.base = base;
+	s->data.view.fd = s->data.fd;
 }
 
 /* Uses the start time in the session's memory if it is plausible: the target can write it. */
@@ -247,7 +237,7 @@ static void take_clock(struct probe_session *s)
 	struct data_clock kept;
 	double tick_ns, kept_ns;
 
-	if (!snapshot_read(&s->view, DATA_CLOCK_OFFSET, &kept, sizeof(kept)) || !kept.stamp)
+	if (!snapshot_read(&s->data.view, DATA_CLOCK_OFFSET, &kept, sizeof(kept)) || !kept.stamp)
 		return;
 	tick_ns = clock_tick_ns(&clock);
 	clock.first_stamp = kept.stamp;
@@ -265,25 +255,13 @@ static void take_clock(struct probe_session *s)
 		s->clock = clock;
 }
 
-/* Keeps only probes that belong to the session and are mapped. */
-static void keep_own(
-	const struct probe_session *s, const struct registry *r, struct selection *selection)
-{
-	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted = !selection->probes[i].module->object ||
-						!registry_probe(r, selection->probes[i].key, s->id);
-	selection_drop_unwanted(selection);
-}
-
 /* Refuses a session with a probe of an unreadable file: its hits would be unknown, not 0. */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {
 	const struct module *unread = NULL;
-	size_t count = 0;
+	size_t count = count_probes(r, s->id);
 
-	for (size_t i = 0; i < r->probe_count; i++)
-		count += r->probes[i].session == s->id && r->probes[i].refcount;
 	for (size_t i = 0; i < modules->count && !unread; i++)
 		unread = modules->items[i].reason ? &modules->items[i] : NULL;
 	if (!unread || selection->probe_count >= count)
@@ -301,7 +279,7 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	const struct reg_session *session = registry_session(r, s->id);
 	const struct arch *arch = arch_host();
 	struct data_needs needs = session_needs(s);
-	struct selection selection = {0};
+	AUTO(selection_deinit) struct selection selection = {0};
 	struct probe_error *error;
 
 	if (!session || !is_shown(session))
@@ -315,11 +293,16 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		clock_init(&s->clock, NULL);
 	take_clock(s);
-	error = recall_probes(modules, s->target->pid, maps, r, NULL, 0);
+	error = recall_probes(modules, s->target->pid, maps, r);
 	if (!error)
 		error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
-		keep_own(s, r, &selection);
+		/* Keep only probes that belong to the session and are mapped. */
+		for (size_t i = 0; i < selection.probe_count; i++)
+			selection.probes[i].unwanted =
+				!selection.probes[i].module->object ||
+				!registry_probe(r, selection.probes[i].key, s->id);
+		selection_drop_unwanted(&selection);
 		error = check_all_known(s, modules, r, &selection);
 	}
 	if (!error)
@@ -330,19 +313,16 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 		error = notes_take_layouts(s);
 	if (!error)
 		error = session_take_probes(s, r, &selection);
-	if (!error)
-		error = session_watch(s, r);
-	selection_deinit(&selection);
-	return error;
+	return error ? error : session_watch(s, r);
 }
 
 struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_session **ret)
 {
-	struct registry registry = {0};
-	struct modules modules = {0};
-	struct maps maps = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_session *s;
 	struct probe_error *error =
 		session_create(target, arch_process()->counter, request, options, &s);
@@ -351,20 +331,18 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 		return error;
 	s->id = id;
 	s->opened = s->stopped = true;
-	error = load(target->pid, &maps, &registry);
+	error = maps_read(target->pid, &maps);
+	if (!error)
+		error = registry_load(target->pid, &maps, &registry);
 	if (!error)
 		error = modules_read(target->pid, NULL, &modules);
 	if (!error)
 		error = resume(s, &modules, &maps, &registry);
-	registry_deinit(&registry);
-	modules_deinit(&modules);
-	maps_deinit(&maps);
-	if (error) {
+	if (error)
 		probe_session_free(s);
-		return error;
-	}
-	*ret = s;
-	return NULL;
+	else
+		*ret = s;
+	return error;
 }
 
 /* ---- Ending ----------------------------------------------------------------------------- */

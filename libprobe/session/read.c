@@ -20,34 +20,6 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 	return NULL;
 }
 
-/*
- * Computes the filter's value again from the record, with the ids that the stub saw, in the
- * target's namespace. It was not 0 for the stub. If it is 0 now, the filter uses the CPU, which the
- * stub did not know, and the value is null.
- */
-static struct probe_value filter_value(const struct probe_session *s,
-	const struct session_site *site, const struct ring_record *record,
-	const struct probe_hit *hit)
-{
-	int32_t pid = s->target_pid ? (int32_t)s->target_pid : hit->pid;
-	struct probe_value value = expr_record_value(&site->bound->filter, &site->layout,
-		(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX), pid, hit->cpu);
-
-	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
-}
-
-/* Limits a stamp from a file to those that can be converted. */
-static uint64_t within_years(const struct clock *clock, uint64_t stamp)
-{
-	double most = NOTES_YEARS_NS / clock->stamp_ns;
-
-	if (stamp < clock->first_stamp)
-		return clock->first_stamp;
-	/* A later stamp would overflow. */
-	return (double)(stamp - clock->first_stamp) > most ? clock->first_stamp + (uint64_t)most
-							   : stamp;
-}
-
 /* Values and names of a hit. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
@@ -81,7 +53,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		&site->layout, bytes, size - sizeof(ret->duration_ns), room->begin_values);
 	if (length == 0)
 		return 0;
-	session_name_values(s, &site->layout, room->begin_values, room->begin_names);
+	session_name_values(&s->names, &site->layout, room->begin_values, room->begin_names);
 	named = site;
 	if (s->known[site->probe].part.gives) {
 		named = find_site(s, record.tid);
@@ -114,25 +86,44 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock was read after the record, so a later stamp is false. */
-	if (s->dead)
-		stamp = within_years(&s->clock, stamp);
-	else if (stamp > s->clock.last_stamp)
+	/*
+	 * The clock was read after the record, so a later stamp is false. A stamp from a file is
+	 * limited to those that can be converted.
+	 */
+	if (s->remains.dead) {
+		double most = NOTES_YEARS_NS / s->clock.stamp_ns;
+
+		if (stamp < s->clock.first_stamp)
+			stamp = s->clock.first_stamp;
+		else if ((double)(stamp - s->clock.first_stamp) > most)
+			stamp = s->clock.first_stamp + (uint64_t)most;
+	} else if (stamp > s->clock.last_stamp) {
 		stamp = s->clock.last_stamp;
+	}
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
-	session_name_values(s, &site->layout, room->values, room->names);
+	session_name_values(&s->names, &site->layout, room->values, room->names);
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
-		.cpu = (int)(ring % s->rings.layout.cpus),
+		.cpu = (int)(ring % s->data.rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = room->values,
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
 	writers_find(&s->processes, record->tid, &ret->pid, &ret->tid);
-	if (s->options.filter_value && site->bound->filter.count)
-		ret->filter = filter_value(s, site, record, ret);
+	/*
+	 * Compute the filter's value again, with the ids that the stub saw, in the target's
+	 * namespace. It was not 0 for the stub. If it is 0 now, the filter uses the CPU, which the
+	 * stub did not know, and the value is null.
+	 */
+	if (s->options.filter_value && site->bound->filter.count) {
+		ret->filter = expr_record_value(&site->bound->filter, &site->layout,
+			(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX),
+			s->target_pid ? (int32_t)s->target_pid : ret->pid, ret->cpu);
+		if (!ret->filter.u)
+			ret->filter = (struct probe_value){.kind = PROBE_VALUE_NULL};
+	}
 	if (!s->options.spans)
 		return length;
 	more = read_begin(s, (const uint8_t *)record + length, size - length, stamp, room, ret);
@@ -145,7 +136,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 {
 	struct hit_room room;
 	struct probe_hit hit;
-	struct ring_record *copy = (struct ring_record *)s->rings.record;
+	struct ring_record *copy = (struct ring_record *)s->data.rings.record;
 	bool go_on = true;
 	size_t length;
 
@@ -158,7 +149,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	if (record->time > ring->newest)
 		ring->newest = record->time;
 	copy->time = ring->newest;
-	length = read_hit(s, record, size, ring - s->rings.rings, &room, &hit);
+	length = read_hit(s, record, size, ring - s->data.rings.rings, &room, &hit);
 
 	if (length) {
 		go_on = visit(&hit, data);
@@ -178,8 +169,8 @@ struct probe_error *session_take_recording(
 			"only a session that overwrites its rings has a snapshot");
 	error = session_check_there(s);
 	if (!error)
-		error = recording_read(&s->view, session_record_max(s), since, ret);
-	if (!error && !s->dead)
+		error = recording_read(&s->data.view, session_record_max(s), since, ret);
+	if (!error && !s->remains.dead)
 		clock_sync(&s->clock);
 	return error;
 }
@@ -220,7 +211,7 @@ struct probe_error *probe_session_snapshot(struct probe_session *session,
 
 uint64_t probe_session_recorded(struct probe_session *session)
 {
-	return session->options.overwrite ? recording_total(&session->view) : 0;
+	return session->options.overwrite ? recording_total(&session->data.view) : 0;
 }
 
 bool session_read_rings(
@@ -237,21 +228,21 @@ bool session_read_rings(
 		writers_learn(&s->processes);
 	if (s->options.overwrite)
 		return false;
-	rings_begin(&s->rings);
+	rings_begin(&s->data.rings);
 	clock_sync(&s->clock);
 	while (visit &&
-		(record = rings_next(&s->rings, session_record_max(s), until, &ring, &size))) {
+		(record = rings_next(&s->data.rings, session_record_max(s), until, &ring, &size))) {
 		any = true;
 		if (!hand_over(s, record, ring, size, visit, data))
 			break;
 	}
 	if (s->stopped && visit && !record)
-		rings_discard(&s->rings);
-	rings_end(&s->rings);
+		rings_discard(&s->data.rings);
+	rings_end(&s->data.rings);
 	return any;
 }
 
 uint64_t probe_session_damaged(const struct probe_session *session)
 {
-	return rings_damaged(&session->rings) + session->counts_damaged;
+	return rings_damaged(&session->data.rings) + session->data.counts_damaged;
 }

@@ -22,6 +22,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/registry/registry.h"
@@ -112,31 +113,17 @@ static void read_boot(char ret[NOTES_BOOT_BYTES])
 
 /* ---- Writing ---------------------------------------------------------------------------- */
 
-static void put_padded(struct buffer *out, const char *const texts[3], const uint32_t lengths[3])
-{
-	static const char zeros[8];
-	size_t length = 0;
-
-	for (int i = 0; i < 3; i++) {
-		buffer_bytes(out, texts[i], lengths[i]);
-		length += lengths[i];
-	}
-	buffer_bytes(out, zeros, -length & 7);
-}
-
 static void put_probe(struct buffer *out, const struct probe_session_probe *probe)
 {
-	const char *const texts[3] = {probe->provider, probe->name, probe->path};
-	struct notes_probe note = {0};
-	uint32_t lengths[3];
+	const struct notes_probe note = {.provider = (uint32_t)strlen(probe->provider) + 1,
+		.name = (uint32_t)strlen(probe->name) + 1,
+		.path = (uint32_t)strlen(probe->path) + 1};
 
-	for (int i = 0; i < 3; i++)
-		lengths[i] = (uint32_t)strlen(texts[i]) + 1;
-	note.provider = lengths[0];
-	note.name = lengths[1];
-	note.path = lengths[2];
 	buffer_bytes(out, &note, sizeof(note));
-	put_padded(out, texts, lengths);
+	buffer_bytes(out, probe->provider, note.provider);
+	buffer_bytes(out, probe->name, note.name);
+	buffer_bytes(out, probe->path, note.path);
+	buffer_bytes(out, (const char[8]){0}, -(note.provider + note.name + note.path) & 7);
 }
 
 static void put_site(struct buffer *out, const struct session_site *site)
@@ -176,9 +163,10 @@ static void put_site(struct buffer *out, const struct session_site *site)
 	}
 }
 
-static struct notes_header header_of(const struct probe_session *s)
+/* Appends a prepared session's notes. `out` may be {0}. */
+static void notes_put(const struct probe_session *s, struct buffer *out)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	struct notes_header header = {.magic = NOTES_MAGIC,
 		.version = NOTES_VERSION,
 		.data_size = l->data_size,
@@ -197,23 +185,15 @@ static struct notes_header header_of(const struct probe_session *s)
 		.tick_ns = clock_tick_ns(&s->clock),
 		.probes = (uint32_t)s->probe_count,
 		.sites = (uint32_t)s->site_count};
+	size_t start = out->length;
 
 	read_boot(header.boot);
 	procfs_comm(s->target->pid, header.command, sizeof(header.command));
-	return header;
-}
-
-/* Appends a prepared session's notes. `out` may be {0}. */
-static void notes_put(const struct probe_session *session, struct buffer *out)
-{
-	struct notes_header header = header_of(session);
-	size_t start = out->length;
-
 	buffer_bytes(out, &header, sizeof(header));
-	for (size_t i = 0; i < session->probe_count; i++)
-		put_probe(out, &session->probes[i]);
-	for (size_t i = 0; i < session->site_count; i++)
-		put_site(out, &session->sites[i]);
+	for (size_t i = 0; i < s->probe_count; i++)
+		put_probe(out, &s->probes[i]);
+	for (size_t i = 0; i < s->site_count; i++)
+		put_site(out, &s->sites[i]);
 	if (out->no_memory)
 		return;
 	header.bytes = (uint32_t)(out->length - start);
@@ -222,38 +202,32 @@ static void notes_put(const struct probe_session *session, struct buffer *out)
 
 size_t notes_bytes(const struct probe_session *session)
 {
-	struct buffer out = {0};
-	size_t bytes;
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	if (!session->options.overwrite)
 		return 0;
 	notes_put(session, &out);
-	bytes = out.no_memory || out.length > NOTES_BYTES_MAX ? 0 : out.length;
-	buffer_deinit(&out);
-	return bytes;
+	return out.no_memory || out.length > NOTES_BYTES_MAX ? 0 : out.length;
 }
 
 /* Writes the notes into the session's memory. Errors: PROBE_ERROR_MEMORY. */
 struct probe_error *notes_write(struct probe_session *s)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	uint64_t offset = data_notes_offset(l);
 	struct data_notes place = {.offset = offset};
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	if (!s->options.overwrite)
 		return NULL;
 	notes_put(s, &out);
-	if (out.no_memory) {
-		buffer_deinit(&out);
+	if (out.no_memory)
 		return probe_error_no_memory();
-	}
 	place.bytes = out.length;
 	if (offset && out.length <= l->data_size - offset) {
-		memcpy(s->rings.base + offset, out.data, out.length);
-		memcpy(s->rings.base + DATA_NOTES_OFFSET, &place, sizeof(place));
+		memcpy(s->data.rings.base + offset, out.data, out.length);
+		memcpy(s->data.rings.base + DATA_NOTES_OFFSET, &place, sizeof(place));
 	}
-	buffer_deinit(&out);
 	return NULL;
 }
 
@@ -308,36 +282,17 @@ static bool read_probe(struct cursor *cursor, struct probe_session_probe *ret)
 	return true;
 }
 
-static bool read_captures(struct cursor *cursor, struct record_layout *layout)
-{
-	const struct notes_capture *captures = take(cursor, layout->recorded * sizeof(*captures));
-
-	for (size_t i = 0; captures && i < layout->recorded; i++) {
-		if (captures[i].bytes_max > UINT16_MAX)
-			return false;
-		layout->captures[i] = (struct arch_capture){.arg = {.size = captures[i].size},
-			.bytes_max = (uint16_t)captures[i].bytes_max,
-			.is_string = captures[i].is_string,
-			.has_length = captures[i].has_length};
-	}
-	return captures != NULL;
-}
-
-/* Returns true if an argument's captures exist, and the one of its string is a string. */
-static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
-{
-	const struct arch_capture *string;
-
-	if (arg->value >= layout->recorded || arg->string >= layout->recorded)
-		return false;
-	string = arg->string >= 0 ? &layout->captures[arg->string] : NULL;
-	return !string || string->is_string || string->has_length;
-}
-
+/* Reads a site's arguments. Their captures exist, and that of a string is a string. */
 static bool read_args(const struct notes_arg *args, struct record_layout *layout)
 {
 	for (size_t i = 0; i < layout->arg_count; i++) {
-		if (!makes_sense(&args[i], layout))
+		const struct arch_capture *string = NULL;
+
+		if (args[i].value >= layout->recorded || args[i].string >= layout->recorded)
+			return false;
+		if (args[i].string >= 0)
+			string = &layout->captures[args[i].string];
+		if (string && !string->is_string && !string->has_length)
 			return false;
 		layout->args[i] = (struct record_layout_arg){.value = args[i].value,
 			.string = args[i].string,
@@ -357,6 +312,7 @@ static bool read_site(struct cursor *cursor, size_t probes, struct session_site 
 {
 	const struct notes_site *note = take(cursor, sizeof(*note));
 	struct record_layout *layout = &ret->layout;
+	const struct notes_capture *captures;
 	const struct notes_arg *args;
 
 	if (!note || note->probe >= probes || note->arg_count > ARCH_ARGS_MAX ||
@@ -367,24 +323,18 @@ static bool read_site(struct cursor *cursor, size_t probes, struct session_site 
 	layout->capture_count = layout->recorded = note->recorded;
 	layout->checked = note->checked;
 	args = take(cursor, note->arg_count * sizeof(*args));
-	return args && read_captures(cursor, layout) && read_args(args, layout);
-}
-
-/* Reads where the rings are. Their contents are checked later. */
-static bool read_places(
-	const struct notes_header *header, uint64_t file_bytes, struct reg_session *ret)
-{
-	if (header->rings_shift > UINT8_MAX)
+	captures = take(cursor, note->recorded * sizeof(*captures));
+	if (!args || !captures)
 		return false;
-	*ret = (struct reg_session){.id = header->session,
-		.flags = REG_SESSION_RECORDS | REG_SESSION_OVERWRITES | header->flags,
-		.cpus = header->cpus,
-		.data_size = header->data_size,
-		.rings = header->rings,
-		.rings_shift = (uint8_t)header->rings_shift,
-		.ring_bytes = header->ring_bytes};
-	return header->session && header->ring_bytes && header->data_size <= file_bytes &&
-	       data_rings_make_sense(ret);
+	for (size_t i = 0; i < layout->recorded; i++) {
+		if (captures[i].bytes_max > UINT16_MAX)
+			return false;
+		layout->captures[i] = (struct arch_capture){.arg = {.size = captures[i].size},
+			.bytes_max = (uint16_t)captures[i].bytes_max,
+			.is_string = captures[i].is_string,
+			.has_length = captures[i].has_length};
+	}
+	return read_args(args, layout);
 }
 
 /*
@@ -446,6 +396,7 @@ static struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes)
 {
 	struct cursor cursor = {bytes, size};
+	struct reg_session *rings = &session->data.rings.layout;
 	const struct notes_header *header = take(&cursor, sizeof(*header));
 
 	if (!header || header->magic != NOTES_MAGIC || header->bytes > size)
@@ -455,7 +406,16 @@ static struct probe_error *notes_read(
 			"the flight recorder was left by another version of probectl (format %u, "
 			"not %d)",
 			header->version, NOTES_VERSION);
-	if (!read_places(header, file_bytes, &session->rings.layout))
+	/* The contents of the rings are checked later. */
+	*rings = (struct reg_session){.id = header->session,
+		.flags = REG_SESSION_RECORDS | REG_SESSION_OVERWRITES | header->flags,
+		.cpus = header->cpus,
+		.data_size = header->data_size,
+		.rings = header->rings,
+		.rings_shift = (uint8_t)header->rings_shift,
+		.ring_bytes = header->ring_bytes};
+	if (header->rings_shift > UINT8_MAX || !header->session || !header->ring_bytes ||
+		header->data_size > file_bytes || !data_rings_make_sense(rings))
 		return malformed("its rings");
 	if (header->record_max < sizeof(struct ring_record) || header->record_max > RING_RECORD_MAX)
 		return malformed("the length of its records");
@@ -463,14 +423,14 @@ static struct probe_error *notes_read(
 		return malformed("its process or clock");
 	session->id = header->session;
 	session->record_max = header->record_max;
-	memcpy(session->command, header->command,
+	memcpy(session->remains.command, header->command,
 		strnlen(header->command, NOTES_COMMAND_BYTES - 1));
 	session->options = (struct probe_session_options){
 		.kind = PROBE_SESSION_RECORD, .overwrite = true, .ring_bytes = header->ring_bytes};
 	session->target_pid = (uint32_t)header->pid;
 	session->processes.root = header->pid;
-	session->opened = session->stopped = session->dead = true;
-	session->view.layout = session->rings.layout;
+	session->opened = session->stopped = session->remains.dead = true;
+	session->data.view.layout = *rings;
 	return read_lists(session, header, &cursor);
 }
 
@@ -495,19 +455,14 @@ static bool take_layout(struct session_site *site, const struct session_site *no
 	return true;
 }
 
-static const struct session_site *find_noted(const struct probe_session *noted, uint32_t number)
-{
-	for (size_t i = 0; i < noted->site_count; i++)
-		if (noted->sites[i].number == number)
-			return &noted->sites[i];
-	return NULL;
-}
-
 static struct probe_error *take_layouts(struct probe_session *s, const struct probe_session *noted)
 {
 	for (size_t i = 0; i < s->site_count; i++) {
-		const struct session_site *site = find_noted(noted, s->sites[i].number);
+		const struct session_site *site = NULL;
 
+		for (size_t k = 0; k < noted->site_count && !site; k++)
+			if (noted->sites[k].number == s->sites[i].number)
+				site = &noted->sites[k];
 		/* The site has no records, because it was refused when the session began. */
 		if (s->sites[i].number == UINT32_MAX)
 			continue;
@@ -527,13 +482,13 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
  */
 struct probe_error *notes_take_layouts(struct probe_session *s)
 {
-	uint64_t size = s->rings.layout.data_size;
+	uint64_t size = s->data.rings.layout.data_size;
 	struct probe_session noted = {0};
 	struct data_notes place;
 	struct probe_error *error;
 	uint8_t *bytes;
 
-	if (!snapshot_read(&s->view, DATA_NOTES_OFFSET, &place, sizeof(place)))
+	if (!snapshot_read(&s->data.view, DATA_NOTES_OFFSET, &place, sizeof(place)))
 		return malformed("it cannot be read");
 	if (place.offset % 8 || place.bytes % 8 || place.bytes > NOTES_BYTES_MAX ||
 		place.offset > size || place.bytes > size - place.offset)
@@ -541,7 +496,7 @@ struct probe_error *notes_take_layouts(struct probe_session *s)
 	bytes = malloc(place.bytes + 8);
 	if (!bytes)
 		return probe_error_no_memory();
-	error = snapshot_read(&s->view, place.offset, bytes, place.bytes)
+	error = snapshot_read(&s->data.view, place.offset, bytes, place.bytes)
 			? notes_read(&noted, bytes, place.bytes, size)
 			: malformed("it cannot be read");
 	if (!error)
@@ -613,30 +568,17 @@ static struct probe_error *make_session(
 		free(notes);
 		return probe_error_no_memory();
 	}
-	*s = (struct probe_session){.data = -1, .event = -1, .dead = true, .notes = notes};
-	s->view = (struct snapshot){
+	*s = (struct probe_session){
+		.data.fd = -1, .gates.event = -1, .remains = {.dead = true, .notes = notes}};
+	s->data.view = (struct snapshot){
 		.fd = -1, .file = fcntl(r->fd, F_DUPFD_CLOEXEC, 0), .file_start = start};
-	error = s->view.file < 0 ? probe_error_system(errno, "%s", r->path)
-				 : notes_read(s, notes, size, length);
+	error = s->data.view.file < 0 ? probe_error_system(errno, "%s", r->path)
+				      : notes_read(s, notes, size, length);
 	if (error)
 		probe_session_free(s);
 	else
 		*ret = s;
 	return error;
-}
-
-/* Leaves out a damaged recorder and stores why. */
-static struct probe_error *note_damage(struct probe_remains *r, struct probe_error *error)
-{
-	char *text = strdup(error->message);
-
-	probe_error_free(error);
-	if (!text || !ARRAY_ROOM(r->damages, r->damage_count)) {
-		free(text);
-		return probe_error_no_memory();
-	}
-	r->damages[r->damage_count++] = text;
-	return NULL;
 }
 
 /* Takes the recorder at [start, start + length) of the file, if that is one. */
@@ -645,6 +587,7 @@ static struct probe_error *take_recorder(struct probe_remains *r, uint64_t start
 	struct probe_session *session = NULL;
 	struct data_header header;
 	struct probe_error *error;
+	char *text;
 
 	if (length < REGISTRY_PAGE || r->session_count + r->damage_count >= RECORDERS_MAX ||
 		!read_at(r, start, &header, sizeof(header)) || header.magic != DATA_MAGIC)
@@ -656,11 +599,19 @@ static struct probe_error *take_recorder(struct probe_remains *r, uint64_t start
 		probe_error_free(error);
 		return NULL;
 	}
-	if (error && error->code != PROBE_ERROR_MEMORY)
-		return note_damage(r, error);
 	if (!error)
 		r->sessions[r->session_count++] = session;
-	return error;
+	if (!error || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	/* Leave out a damaged recorder, and store why. */
+	text = strdup(error->message);
+	probe_error_free(error);
+	if (!text || !ARRAY_ROOM(r->damages, r->damage_count)) {
+		free(text);
+		return probe_error_no_memory();
+	}
+	r->damages[r->damage_count++] = text;
+	return NULL;
 }
 
 /* ---- Files ------------------------------------------------------------------------------ */
@@ -674,19 +625,26 @@ static struct probe_error *no_format(const struct probe_remains *r)
 		r->path);
 }
 
-static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
+static struct probe_error *take_segments(struct probe_remains *r)
 {
 	struct probe_error *error = NULL;
 	GElf_Ehdr header;
 	GElf_Phdr segment;
 	size_t count;
+	Elf *elf;
 
-	if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) || header.e_type != ET_CORE ||
-		elf_getphdrnum(elf, &count) != 0)
+	elf_version(EV_CURRENT);
+	elf = elf_begin(r->fd, ELF_C_READ, NULL);
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) ||
+		header.e_type != ET_CORE || elf_getphdrnum(elf, &count) != 0) {
+		elf_end(elf);
 		return no_format(r);
+	}
 	for (size_t i = 0; i < count && i < INT32_MAX && !error; i++) {
-		if (!gelf_getphdr(elf, (int)i, &segment))
-			return no_format(r);
+		if (!gelf_getphdr(elf, (int)i, &segment)) {
+			error = no_format(r);
+			break;
+		}
 		/* A core file may have been cut off (ulimit -c). */
 		if (segment.p_type != PT_LOAD || segment.p_offset >= r->size)
 			continue;
@@ -694,17 +652,6 @@ static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
 			segment.p_filesz = r->size - segment.p_offset;
 		error = take_recorder(r, segment.p_offset, segment.p_filesz);
 	}
-	return error;
-}
-
-static struct probe_error *take_core(struct probe_remains *r)
-{
-	struct probe_error *error;
-	Elf *elf;
-
-	elf_version(EV_CURRENT);
-	elf = elf_begin(r->fd, ELF_C_READ, NULL);
-	error = elf ? take_segments(r, elf) : no_format(r);
 	elf_end(elf);
 	return error;
 }
@@ -716,20 +663,12 @@ static int compare_sessions(const void *a, const void *b)
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-static struct probe_error *take_file(struct probe_remains *r)
-{
-	uint64_t magic;
-
-	if (!read_at(r, 0, &magic, sizeof(magic)))
-		return no_format(r);
-	return magic == DATA_MAGIC ? take_recorder(r, 0, r->size) : take_core(r);
-}
-
 struct probe_error *remains_of(int fd, const char *path, struct probe_remains **ret)
 {
 	struct probe_remains *r = calloc(1, sizeof(*r));
 	struct probe_error *error = NULL;
 	struct stat st;
+	uint64_t magic;
 
 	if (!r) {
 		close(fd);
@@ -746,7 +685,9 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 	else
 		r->size = (uint64_t)st.st_size;
 	if (!error)
-		error = take_file(r);
+		error = !read_at(r, 0, &magic, sizeof(magic)) ? no_format(r)
+			: magic == DATA_MAGIC		      ? take_recorder(r, 0, r->size)
+							      : take_segments(r);
 	/*
 	 * Sort sessions as `probectl read -p` lists them. In a core, later sessions come first,
 	 * because they are at lower addresses.
@@ -804,5 +745,5 @@ const char *probe_remains_command(const struct probe_remains *remains, size_t in
 {
 	const struct probe_session *session = probe_remains_session(remains, index);
 
-	return session && session->command[0] ? session->command : NULL;
+	return session && session->remains.command[0] ? session->remains.command : NULL;
 }

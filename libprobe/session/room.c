@@ -41,8 +41,11 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/* Returns the bytes of all pages that hits can reach; 0 if the layout is impossible. */
-static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
+/*
+ * Returns the bytes that are allocated in advance, or those of all pages that hits can reach; 0 if
+ * the layout is impossible.
+ */
+static uint64_t bytes_of(const struct data_needs *needs, size_t probes, bool in_advance)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
 	struct probe_error *error = data_lay_out(&s, probes, needs);
@@ -52,6 +55,8 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
+	if (in_advance)
+		return data_bytes(&s);
 	/* Count only an entry's beginning: only deep recursion touches more. */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
@@ -61,36 +66,28 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
-/* Halves a size that the user did not set. Returns false if no size can shrink. */
-static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
+/*
+ * Halves sizes that the user did not set, until the session takes at most `most` bytes. Returns the
+ * bytes, which are more if nothing can shrink any further.
+ */
+static uint64_t shrink(const struct probe_session_options *asked, struct data_needs *needs,
+	size_t probes, bool in_advance, uint64_t most)
 {
-	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
-		needs->ring_bytes /= 2;
-		return true;
-	}
-	/* The table of start events may always shrink, because no option sets its size. */
-	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
-		needs->flights_min /= 2;
-		return true;
-	}
-	if (needs->key_count && needs->keys_max > KEYS_MIN && !asked->gather.keys_max) {
-		needs->keys_max /= 2;
-		return true;
-	}
-	return false;
-}
+	for (;;) {
+		uint64_t bytes = bytes_of(needs, probes, in_advance);
 
-static struct probe_error *too_large(
-	pid_t pid, uint64_t bytes, uint64_t most, const struct cgroup_memory *memory)
-{
-	char wanted[FIGURE_MAX], room[FIGURE_MAX], limit[FIGURE_MAX], part[FIGURE_MAX];
-
-	return probe_error_new(PROBE_ERROR_REFUSED,
-		"process %d: the session may need %s of memory; its control group has %s left of "
-		"%s, and the session may use %s of that: use smaller buffers (-b), fewer keys "
-		"(--keys) or fewer probes",
-		pid, figure(bytes, wanted), figure(memory->room, room),
-		figure(memory->limit, limit), figure(most, part));
+		if (bytes <= most)
+			return bytes;
+		/* The table of start events may always shrink, because no option sets its size. */
+		if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink)
+			needs->ring_bytes /= 2;
+		else if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW)
+			needs->flights_min /= 2;
+		else if (needs->key_count && needs->keys_max > KEYS_MIN && !asked->gather.keys_max)
+			needs->keys_max /= 2;
+		else
+			return bytes;
+	}
 }
 
 /*
@@ -134,23 +131,13 @@ static struct probe_error *report_less(const struct data_needs *needs,
 	return NULL;
 }
 
-/* Returns the bytes allocated in advance; 0 if the layout is impossible. */
-static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
-{
-	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
-	struct probe_error *error = data_lay_out(&s, probes, needs);
-	uint64_t bytes = error ? 0 : data_bytes(&s);
-
-	probe_error_free(error);
-	return bytes;
-}
-
-/* Makes buffers and tables fit into a part of the `room` left at `where`. */
-static struct probe_error *fit_whole(const struct probe_session *session, struct data_needs *needs,
-	size_t probes, const char *where, uint64_t room, struct probe_report *report)
+/* Fits what is allocated in advance into a part of the `room` left at `where`. */
+static struct probe_error *fit_in_advance(const struct probe_session *session,
+	struct data_needs *needs, size_t probes, const char *where, uint64_t room,
+	struct probe_report *report)
 {
 	const struct data_needs wanted = *needs;
-	uint64_t most = room / ROOM_SHARE, bytes = whole_bytes(needs, probes);
+	uint64_t most = room / ROOM_SHARE, bytes = bytes_of(needs, probes, true);
 	char text[FIGURE_MAX], takes[FIGURE_MAX], part[FIGURE_MAX], why[WHY_MAX];
 
 	if (session->options.together > 1)
@@ -158,8 +145,8 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	/* If forked children do not use the table, it has its default size, and may shrink. */
 	if (bytes > most && needs->pairs && !needs->flights_min)
 		needs->flights_min = DATA_FLIGHTS_MIN;
-	while (bytes > most && take_less(&session->options, needs))
-		bytes = whole_bytes(needs, probes);
+	if (bytes > most)
+		bytes = shrink(&session->options, needs, probes, true, most);
 	if (bytes > most)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"process %d: the session would take %s, and %s has %s left, of which it "
@@ -172,59 +159,56 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	return report_less(needs, &wanted, why, report);
 }
 
-/* If the session's pages are allocated in advance, fits the session into the room for them. */
-static struct probe_error *fit_allocated(const struct probe_session *session,
-	struct data_needs *needs, size_t probes, struct probe_report *report)
-{
-	const char *file = session->options.file;
-	struct cgroup_memory own;
-	struct probe_error *error;
-	uint64_t room;
-
-	if (file) {
-		error = lasting_room(session->target->pid, file, &room);
-		return error ? error
-			     : fit_whole(session, needs, probes, "the file system of --file", room,
-				       report);
-	}
-	room = overcommit_room();
-	if (room == UINT64_MAX)
-		return NULL;
-	/* probectl allocates the pages, so its own control group is charged. */
-	cgroup_memory(getpid(), &own);
-	if (own.room < room)
-		return fit_whole(session, needs, probes,
-			"with vm.overcommit_memory=2, the control group of probectl", own.room,
-			report);
-	return fit_whole(
-		session, needs, probes, "with vm.overcommit_memory=2, the machine", room, report);
-}
-
 struct probe_error *session_fit(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, struct probe_report *report)
 {
 	const struct probe_session_options *asked = &session->options;
-	struct probe_error *error = fit_allocated(session, needs, probes, report);
-	const struct data_needs wanted = *needs;
+	const char *where = "the file system of --file";
+	struct probe_error *error = NULL;
+	struct data_needs wanted;
 	struct cgroup_memory memory;
-	uint64_t most, bytes = most_bytes(needs, probes);
-	char room[FIGURE_MAX], limit[FIGURE_MAX], why[WHY_MAX];
+	uint64_t most, bytes, left;
+	char room[FIGURE_MAX], limit[FIGURE_MAX], why[WHY_MAX], wants[FIGURE_MAX], part[FIGURE_MAX];
 
+	if (asked->file) {
+		error = lasting_room(session->target->pid, asked->file, &left);
+		if (error)
+			return error;
+	} else {
+		left = overcommit_room();
+		where = "with vm.overcommit_memory=2, the machine";
+		/* probectl allocates the pages, so its own control group is charged. */
+		if (left != UINT64_MAX)
+			cgroup_memory(getpid(), &memory);
+		if (left != UINT64_MAX && memory.room < left) {
+			left = memory.room;
+			where = "with vm.overcommit_memory=2, the control group of probectl";
+		}
+	}
+	if (asked->file || left != UINT64_MAX)
+		error = fit_in_advance(session, needs, probes, where, left, report);
 	if (error)
 		return error;
+	wanted = *needs;
 	look_at_memory(session, &memory);
-	if (memory.limit == UINT64_MAX || !bytes)
+	if (memory.limit == UINT64_MAX || !bytes_of(needs, probes, false))
 		return NULL;
 	most = memory.room / ROOM_SHARE;
 	if (memory.limit / LIMIT_SHARE < most && asked->may_shrink && !asked->gather.keys_max)
 		most = memory.limit / LIMIT_SHARE;
 	if (asked->together > 1)
 		most /= asked->together;
-	while (bytes > most && take_less(asked, needs))
-		bytes = most_bytes(needs, probes);
+	bytes = shrink(asked, needs, probes, false, most);
+	figure(memory.room, room);
+	figure(memory.limit, limit);
 	if (bytes > most)
-		return too_large(session->target->pid, bytes, most, &memory);
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: the session may need %s of memory; its control group has %s "
+			"left of %s, and the session may use %s of that: use smaller buffers (-b), "
+			"fewer keys (--keys) or fewer probes",
+			session->target->pid, figure(bytes, wants), room, limit,
+			figure(most, part));
 	snprintf(why, sizeof(why), "process %d: its control group has %s left of %s",
-		session->target->pid, figure(memory.room, room), figure(memory.limit, limit));
+		session->target->pid, room, limit);
 	return report_less(needs, &wanted, why, report);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
@@ -25,18 +26,17 @@ static bool is_of_pair(const struct probe_session *s, size_t probe)
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
 	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
-	bool *pair_off = calloc(s->pairs + (size_t)1, 1);
+	AUTO_FREE bool *pair_off = calloc(s->pairs.count + (size_t)1, 1);
 
-	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
+	if (!wanted || !pair_off) {
+		free(wanted);
+		return NULL;
+	}
+	for (size_t i = 0; i < s->probe_count; i++)
 		if (is_of_pair(s, i) && !on[i])
 			pair_off[s->known[i].part.pair] = true;
-	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
+	for (size_t i = 0; i < s->probe_count; i++)
 		wanted[i] = is_of_pair(s, i) ? !pair_off[s->known[i].part.pair] : on[i];
-	if (!pair_off) {
-		free(wanted);
-		wanted = NULL;
-	}
-	free(pair_off);
 	return wanted;
 }
 
@@ -73,23 +73,6 @@ struct again {
 	uint32_t *numbers; /* a site's number in records */
 };
 
-static bool again_init(struct again *again, const struct selection *selection)
-{
-	*again = (struct again){
-		.probes = calloc(selection->probe_count + 1, sizeof(*again->probes)),
-		.slots = calloc(selection->probe_count + 1, sizeof(*again->slots)),
-		.numbers = calloc(selection->site_count + 1, sizeof(*again->numbers)),
-	};
-	return again->probes && again->slots && again->numbers;
-}
-
-static void again_deinit(struct again *again)
-{
-	free(again->probes);
-	free(again->slots);
-	free(again->numbers);
-}
-
 /*
  * Finds the session's probe with a key, only among the marked ones unless `marked` is NULL; or
  * SIZE_MAX. If several files were mapped at its address one after the other, the last one counts.
@@ -100,15 +83,6 @@ static size_t find_marked(const struct probe_session *s, const bool *marked, uin
 		if ((!marked || marked[i]) && s->known[i].key == key)
 			return i;
 	return SIZE_MAX;
-}
-
-static void keep_marked(
-	const struct probe_session *s, const bool *marked, struct selection *selection)
-{
-	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted =
-			find_marked(s, marked, selection->probes[i].key) == SIZE_MAX;
-	selection_drop_unwanted(selection);
 }
 
 /* Returns the first site of a session's probe. Its other sites follow. */
@@ -163,18 +137,19 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 /* Forgets open pairs of probes whose stubs are off. */
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	size_t bytes = data_flight_bytes(l);
 
 	for (size_t k = 0; k < count; k++) {
 		const struct pair_part *part = &s->known[again->probes[k]].part;
 
-		if (part->role != PAIR_NONE && part->pair < s->left_count)
-			s->left[part->pair] = 0;
+		if (part->role != PAIR_NONE && part->pair < s->pairs.left_count)
+			s->pairs.left[part->pair] = 0;
 	}
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		struct probe_flight *flight =
-			(struct probe_flight *)(s->rings.base + (l->flights - l->data) + i * bytes);
+			(struct probe_flight *)(s->data.rings.base + (l->flights - l->data) +
+						i * bytes);
 
 		for (size_t k = 0; k < count; k++) {
 			const struct pair_part *part = &s->known[again->probes[k]].part;
@@ -212,44 +187,34 @@ enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
 static struct probe_error *install_marked(struct probe_session *s, struct change *c,
 	const bool *marked, enum again_why why, struct probe_report *report)
 {
-	struct selection selection = {0};
-	struct again again = {0};
+	AUTO(selection_deinit) struct selection selection = {0};
 	/* Select by keys: the patterns may have been freed. */
 	struct probe_error *error = select_probes(&c->modules, NULL, 0, &selection);
+	AUTO_FREE uint32_t *slots = NULL, *numbers = NULL;
+	AUTO_FREE size_t *probes = NULL;
+	struct again again;
 
-	if (!error)
-		keep_marked(s, marked, &selection);
-	if (!error && !again_init(&again, &selection))
-		error = probe_error_no_memory();
-	if (!error)
-		error = match_all(s, marked, &selection, &again);
-	if (!error && !selection.probe_count)
-		error = probe_error_new(
+	if (error)
+		return error;
+	for (size_t i = 0; i < selection.probe_count; i++)
+		selection.probes[i].unwanted =
+			find_marked(s, marked, selection.probes[i].key) == SIZE_MAX;
+	selection_drop_unwanted(&selection);
+	probes = calloc(selection.probe_count + 1, sizeof(*probes));
+	slots = calloc(selection.probe_count + 1, sizeof(*slots));
+	numbers = calloc(selection.site_count + 1, sizeof(*numbers));
+	if (!probes || !slots || !numbers)
+		return probe_error_no_memory();
+	again = (struct again){probes, slots, numbers};
+	error = match_all(s, marked, &selection, &again);
+	if (error)
+		return error;
+	if (!selection.probe_count)
+		return probe_error_new(
 			PROBE_ERROR_STATE, "process %d no longer has the library", s->target->pid);
-	if (!error && why == AGAIN_WAS_OFF)
+	if (why == AGAIN_WAS_OFF)
 		forget_flights(s, &again, selection.probe_count);
-	if (!error)
-		error = install_again(s, c, &selection, &again, why == AGAIN_WAS_CLOSED, report);
-	again_deinit(&again);
-	selection_deinit(&selection);
-	return error;
-}
-
-static struct probe_error *switch_on(
-	struct probe_session *s, struct change *c, const bool *wanted, struct probe_report *report)
-{
-	bool *marked = calloc(s->probe_count + (size_t)1, 1);
-	struct probe_error *error = NULL;
-	bool any = false;
-
-	for (size_t i = 0; marked && i < s->probe_count; i++)
-		any |= marked[i] = s->known[i].off && wanted[i];
-	if (!marked)
-		error = probe_error_no_memory();
-	else if (any)
-		error = install_marked(s, c, marked, AGAIN_WAS_OFF, report);
-	free(marked);
-	return error;
+	return install_again(s, c, &selection, &again, why == AGAIN_WAS_CLOSED, report);
 }
 
 /* ---- Libraries opened again ------------------------------------------------------------- */
@@ -283,30 +248,31 @@ struct probe_error *session_install_returned(
 
 /* ---- Off and on ------------------------------------------------------------------------- */
 
-static struct probe_error *check_session(const struct probe_session *s, const struct change *c)
-{
-	const struct reg_session *session = registry_session(&c->registry, s->id);
-
-	if (session && session->stamp == s->rings.layout.stamp)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d has become another program, or another controller has ended the "
-		"session",
-		s->target->pid);
-}
-
 static struct probe_error *select_once(
 	struct probe_session *session, const bool *wanted, struct probe_report *report)
 {
+	AUTO_FREE bool *marked = calloc(session->probe_count + (size_t)1, 1);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(session->target, &c);
+	const struct reg_session *listed;
+	bool any = false;
 
-	if (!error)
-		error = check_session(session, &c);
+	if (!error) {
+		listed = registry_session(&c.registry, session->id);
+		if (!listed || listed->stamp != session->data.rings.layout.stamp)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"process %d has become another program, or another controller has "
+				"ended the session",
+				session->target->pid);
+		else if (!marked)
+			error = probe_error_no_memory();
+	}
 	if (!error)
 		error = switch_off(session, &c, wanted);
-	if (!error)
-		error = switch_on(session, &c, wanted, report);
+	for (size_t i = 0; i < session->probe_count && !error; i++)
+		any |= marked[i] = session->known[i].off && wanted[i];
+	if (any)
+		error = install_marked(session, &c, marked, AGAIN_WAS_OFF, report);
 	if (!error)
 		error = session_watch(session, &c.registry);
 	if (c.stop_ns > report->stop_ns)
@@ -323,17 +289,17 @@ struct probe_error *probe_session_select(
 	if (session->stopped || session->opened)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the session has ended, or belongs to another controller");
-	if (session->leader || session->member_count)
+	if (session->group.leader || session->group.member_count)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the session shares its stubs with others (probe_sessions_start())");
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
 	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
-	gate_arm(&session->exec_gate.gate, false);
+	gate_arm(&session->gates.exec.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);
-	gate_arm(&session->exec_gate.gate, true);
+	gate_arm(&session->gates.exec.gate, true);
 	free(wanted);
 	return attempt.error;
 }
@@ -352,7 +318,7 @@ bool probe_session_is_selected(const struct probe_session *session, size_t probe
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
 {
-	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
+	return (_Atomic uint32_t *)(s->data.rings.base + DATA_SWITCH_OFFSET);
 }
 
 /* Set by a hit that finds no room in its ring, with options->until_full. */
@@ -364,17 +330,17 @@ static _Atomic uint32_t *full_of(const struct probe_session *s)
 /* The target can write the switch, so its value may be anything. */
 bool probe_session_is_on(const struct probe_session *session)
 {
-	return session->options.switched && session->rings.base &&
+	return session->options.switched && session->data.rings.base &&
 	       atomic_load_explicit(switch_of(session), memory_order_relaxed) &&
 	       !atomic_load_explicit(full_of(session), memory_order_relaxed);
 }
 
 void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 {
-	const struct reg_session *l = &session->rings.layout;
+	const struct reg_session *l = &session->data.rings.layout;
 	uint64_t offset;
 
-	if (!session->options.switched || !session->rings.base)
+	if (!session->options.switched || !session->data.rings.base)
 		return;
 	if (probe == SIZE_MAX) {
 		/* Clear the switch first: a hit could find it on although no ring is full. */
@@ -391,5 +357,5 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 		 session->known[probe].slot * sizeof(struct probe_slot) +
 		 offsetof(struct probe_slot, off);
 	atomic_store_explicit(
-		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);
+		(_Atomic uint64_t *)(session->data.rings.base + offset), !on, memory_order_relaxed);
 }

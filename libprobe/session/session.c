@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions, which belong to this process and end with it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arch/process.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
@@ -29,24 +32,6 @@ static struct probe_error *session_select_asked(
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
-/*
- * Returns true if the probe was already reported for this reason, for the target or for another
- * child with the library.
- */
-static bool is_told(
-	const struct probe_report *report, const struct select_probe *probe, const char *why)
-{
-	for (size_t i = 0; i < report->refusal_count; i++) {
-		const struct probe_refusal *r = &report->refusals[i];
-
-		if (strcmp(r->reason, why) == 0 && strcmp(r->provider, probe->provider) == 0 &&
-			strcmp(r->name, probe->name) == 0 &&
-			strcmp(r->path, probe->module->path) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Reports a selection's probes as refused, each probe once for a reason. */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
@@ -55,8 +40,15 @@ static struct probe_error *session_refuse(
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		struct select_probe probe = selection->probes[i];
+		bool told = false; /* for the target, or for another child with the library */
 
-		if (is_told(&s->report, &probe, why))
+		for (size_t k = 0; k < s->report.refusal_count && !told; k++) {
+			const struct probe_refusal *r = &s->report.refusals[k];
+
+			told = !strcmp(r->reason, why) && !strcmp(r->provider, probe.provider) &&
+			       !strcmp(r->name, probe.name) && !strcmp(r->path, probe.module->path);
+		}
+		if (told)
 			continue;
 		/*
 		 * Report it as if the user had named it, because no row shows that it was refused.
@@ -72,24 +64,6 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* Reports a child's probes that the session lacks. The child's state is read and locked. */
-static struct probe_error *look(struct probe_session *s, struct change *c)
-{
-	struct selection selection = {0};
-	struct probe_error *error;
-
-	/* The waiting process may run another program now. */
-	if (!registry_session(&c->registry, s->id))
-		return NULL;
-	error = session_select_asked(s, c, &selection);
-	if (!error) {
-		session_keep_new(s, c, &selection);
-		error = session_refuse(s, &selection, reason);
-	}
-	selection_deinit(&selection);
-	return error;
-}
-
 /*
  * Reports probes that the session lacks in a library that a child has opened, unless the child has
  * ended. Errors: PROBE_ERROR_MEMORY.
@@ -98,6 +72,7 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 {
 	struct probe_target *child = NULL;
 	struct probe_error *error = probe_target_open(pid, NULL, &child);
+	struct selection selection = {0};
 	struct change c;
 
 	if (!error) {
@@ -105,7 +80,15 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 		error = change_begin(child, &c);
 	}
 	if (!error) {
-		error = look(session, &c);
+		/* The waiting process may run another program now. */
+		if (registry_session(&c.registry, session->id)) {
+			error = session_select_asked(session, &c, &selection);
+			if (!error) {
+				session_keep_new(session, &c, &selection);
+				error = session_refuse(session, &selection, reason);
+			}
+			selection_deinit(&selection);
+		}
 		change_end(&c);
 	}
 	probe_target_close(child);
@@ -129,16 +112,14 @@ enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 /* Takes the filters as they were when the stubs were made. */
 static void session_keep_filters(struct probe_session *session, struct change *change)
 {
-	seccomp_deinit(&session->seccomp);
-	session->seccomp = change->seccomp;
+	seccomp_deinit(&session->filters.known);
+	session->filters.known = change->seccomp;
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
 /* Checks that all filters still allow the stubs' system calls. */
-static struct probe_error *judge_again(struct probe_session *s)
+static struct probe_error *judge_again(struct probe_session *s, unsigned int needed)
 {
-	unsigned int needed =
-		s->calls | (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -158,15 +139,16 @@ static struct probe_error *judge_again(struct probe_session *s)
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls = session->calls || session->gate.shared || session->exec_gate.gate.shared;
+	bool waits = session->gates.loader.shared || session->gates.exec.gate.shared;
+	unsigned int needed = session->filters.stub_calls | (waits ? SECCOMP_WAIT : 0);
 	struct probe_error *error = NULL;
 
-	if (!calls || begin < session->look_again_ns)
+	if (!needed || begin < session->filters.look_again_ns)
 		return NULL;
-	if (seccomp_has_grown(&session->seccomp))
-		error = judge_again(session);
+	if (seccomp_has_grown(&session->filters.known))
+		error = judge_again(session, needed);
 	end = clock_monotonic_ns();
-	session->look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
+	session->filters.look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
 		return probe_error_prefix(error, "its probes are switched off");
 	probe_error_free(error); /* other errors are handled and reported elsewhere */
@@ -213,43 +195,19 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
-	static const char events[] = "/memfd:posix_trace";
-
 	if (!selection->probe_count || !gate_list_changes(c))
 		return;
-	for (size_t i = 0; i < selection->probe_count; i++) {
-		struct select_probe *probe = &selection->probes[i];
-
-		probe->unwanted = strcmp(probe->module->path, events) != 0;
-	}
-	selection_drop_unwanted(selection);
-}
-
-/*
- * Refuses a selection without enough counters: the session has a fixed number, and libraries at new
- * addresses take new ones.
- */
-static struct probe_error *refuse_without_counters(
-	struct probe_session *s, const struct change *c, struct selection *selection)
-{
-	const struct reg_session *reg = registry_session(&c->registry, s->id);
-	struct probe_error *error;
-
-	if (!reg || reg->slot_capacity - reg->slot_count >= selection->probe_count)
-		return NULL;
-	error = session_refuse(s, selection,
-		"the trace has no counter left, after thousands of libraries were opened: begin "
-		"another one");
 	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted = true;
+		selection->probes[i].unwanted =
+			strcmp(selection->probes[i].module->path, "/memfd:posix_trace") != 0;
 	selection_drop_unwanted(selection);
-	return error;
 }
 
 /* Probes libraries opened since the last call. Threads that open more wait for the next call. */
 static struct probe_error *follow_once(struct probe_session *s)
 {
 	struct selection selection = {0};
+	const struct reg_session *reg;
 	struct probe_error *error;
 	struct change c;
 
@@ -257,15 +215,15 @@ static struct probe_error *follow_once(struct probe_session *s)
 	 * A child of vfork(2) at the gate would keep its parent from being stopped, so disarm the
 	 * gate. Programs are then found a little later.
 	 */
-	gate_arm(&s->exec_gate.gate, false);
+	gate_arm(&s->gates.exec.gate, false);
 	error = change_begin(s->target, &c);
 	if (error) {
-		gate_arm(&s->exec_gate.gate, true);
+		gate_arm(&s->gates.exec.gate, true);
 		return unless_replaced(s, error);
 	}
-	session_stack_refresh(s);
-	for (size_t m = 0; m < s->member_count; m++)
-		session_stack_refresh(s->members[m]);
+	session_names_refresh(&s->names);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		session_names_refresh(&s->group.members[m]->names);
 	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
@@ -277,47 +235,34 @@ static struct probe_error *follow_once(struct probe_session *s)
 	if (!error && selection.probe_count) {
 		fate_begin(s->target);
 		error = session_install_returned(s, &c, &selection);
-		if (!error)
-			error = refuse_without_counters(s, &c, &selection);
-		if (!error && selection.probe_count)
+		reg = registry_session(&c.registry, s->id);
+		/* Libraries at new addresses take new counters, of which there is a fixed number.
+		 */
+		if (!error && reg && reg->slot_capacity - reg->slot_count < selection.probe_count)
+			error = session_refuse(s, &selection,
+				"the trace has no counter left, after thousands of libraries were "
+				"opened: begin another one");
+		else if (!error && selection.probe_count)
 			error = session_install(s, &c, &selection, &s->report);
 		if (!error)
 			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
 	change_end(&c);
-	gate_arm(&s->exec_gate.gate, true);
+	gate_arm(&s->gates.exec.gate, true);
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes libraries opened since the last call. */
-static struct probe_error *session_follow(struct probe_session *s)
+/* Probes libraries opened since the last call. With `hurry`, other processes may wait. */
+static struct probe_error *session_follow(struct probe_session *s, bool hurry)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
 
+	s->target->hurry = hurry;
 	while (attempt_next(&attempt))
 		attempt.error = follow_once(s);
-	return attempt.error;
-}
-
-/* Like session_follow(), but hurries: other processes may wait. */
-static struct probe_error *follow_now(struct probe_session *s)
-{
-	struct probe_error *error;
-
-	s->target->hurry = true;
-	error = session_follow(s);
 	s->target->hurry = false;
-	return error;
-}
-
-/*
- * Returns true if a library must wait. A starting program's parent may be in vfork(2) and cannot be
- * stopped, so the library waits until the program runs, or has taken too long.
- */
-static bool has_to_wait(struct probe_session *s)
-{
-	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
+	return attempt.error;
 }
 
 /* Returns true if there is time for another attempt. */
@@ -325,9 +270,9 @@ static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (!s->gate_since_ns)
-		s->gate_since_ns = now;
-	return now - s->gate_since_ns < GATE_WAIT_NS;
+	if (!s->gates.since_ns)
+		s->gates.since_ns = now;
+	return now - s->gates.since_ns < GATE_WAIT_NS;
 }
 
 /* Returns true if the error passes: another controller is changing the target at the moment. */
@@ -337,49 +282,32 @@ static bool is_passing(const struct probe_error *error)
 }
 
 /*
- * Goes on while the target cannot be changed, because of a slow controller or debugger. The report
- * says that hits in new libraries are missed, until those libraries are probed.
+ * Handles the result of an attempt to probe new libraries. Goes on while the target cannot be
+ * changed, because of a slow controller or debugger: the report says that hits in new libraries are
+ * missed, until those libraries are probed.
  */
-static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
+static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
 {
+	bool was_behind = s->gates.catch_up_ns != 0;
 	struct probe_error *second = NULL;
 
-	if (!is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
+	if (error && !is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
 		return error;
-	if (!s->catch_up_ns)
+	if (error && !was_behind)
 		second = report_note(&s->report,
 			"process %d: hits in libraries that it opens are not seen for now: %s",
 			s->target->pid, error->message);
-	s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
-	probe_error_free(error);
-	return second;
-}
-
-/* Handles the result of an attempt to probe new libraries. */
-static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
-{
-	if (error)
-		return fall_behind(s, error);
-	if (!s->catch_up_ns)
-		return NULL;
 	/* With a debugger attached, an attempt succeeds only if nothing is to be probed. */
-	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
-		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
-		return NULL;
+	if (error || (was_behind && procfs_status_number(s->target->pid, "TracerPid:") > 0)) {
+		s->gates.catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
+		probe_error_free(error);
+		return second;
 	}
-	s->catch_up_ns = 0;
-	if (is_replaced(s))
+	s->gates.catch_up_ns = 0;
+	if (!was_behind || is_replaced(s))
 		return NULL;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
 		s->target->pid);
-}
-
-/* Probes, at intervals, libraries whose threads have continued without being held. */
-static struct probe_error *session_catch_up(struct probe_session *s)
-{
-	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
-		return NULL;
-	return settle(s, follow_now(s));
 }
 
 /*
@@ -389,19 +317,26 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
 	struct waiters waiters = {0};
-	bool ours = false, follows;
+	bool ours = false, follows, has_to_wait;
 	struct probe_error *error;
 
-	if (s->event < 0)
+	if (s->gates.event < 0)
 		return NULL;
-	gate_clear(s->event);
+	gate_clear(s->gates.event);
 	session_note_waiting(s);
 	error = session_note_lapse(s);
-	if (error || (!gate_take(&s->gate) && !s->lapsed))
+	if (error || (!gate_take(&s->gates.loader) && !s->gates.lapsed))
 		return error;
-	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
+	/*
+	 * A starting program's parent may be in vfork(2) and cannot be stopped, so the library
+	 * waits until the program runs, or has taken too long.
+	 */
+	has_to_wait = s->options.watch &&
+		      launches_depend(watch_launches(s->options.watch), &s->gates.exec);
+	if (!waiters_find(&waiters, &s->gates.loader, &s->gates.loader_place) ||
+		(has_to_wait && may_wait(s))) {
 		free(waiters.items);
-		gate_raise(s->event);
+		gate_raise(s->gates.event);
 		return NULL;
 	}
 	for (size_t i = 0; i < waiters.count && !error; i++) {
@@ -411,19 +346,108 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 			error = session_note_child(s, waiters.items[i].pid);
 	}
 	/* Do this also if no thread waits: one may have continued, or may not have been found. */
-	follows = !error && (ours || !waiters.count || s->lapsed);
+	follows = !error && (ours || !waiters.count || s->gates.lapsed);
 	if (follows)
-		error = follow_now(s);
+		error = session_follow(s, true);
 	free(waiters.items);
-	if (is_passing(error) && !s->catch_up_ns && may_wait(s)) {
+	if (is_passing(error) && !s->gates.catch_up_ns && may_wait(s)) {
 		probe_error_free(error);
-		gate_raise(s->event);
+		gate_raise(s->gates.event);
 		return NULL;
 	}
-	s->gate_since_ns = 0;
-	s->lapsed = false;
-	gate_release(&s->gate);
+	s->gates.since_ns = 0;
+	s->gates.lapsed = false;
+	gate_release(&s->gates.loader);
 	return follows ? settle(s, error) : error;
+}
+
+/* ==== Sessions that share stubs =============================================================== */
+
+/*
+ * Each site has one stub for all of them, with an action for each, so a
+ * hit saves registers, reads arguments and samples once (arch/stub.h).
+ *
+ * The first of the sessions, the leader, is what the registry and other controllers see: it has the
+ * stubs, the gates and the memory. The others are its members. A member is a session like any other
+ * for those who read it: it has probes, expressions and a part of the leader's memory with slots,
+ * cells, a table of start events, or rings. They all end at once, because their stubs do.
+ *
+ * Only one session records, because a stub has one layout of records. The expressions of the others
+ * use its captures, and add those that they need besides.
+ */
+
+/* Returns true if a session with these options can share its stubs at all. */
+static bool may_share(const struct probe_session_options *o)
+{
+	return !o->overwrite && !o->file && !o->switched && !o->until_full && !o->filter_value &&
+	       !o->begin_stacks && o->stack == PROBE_STACK_NONE &&
+	       /* probes without a partner are dropped for one session and not for the other */
+	       o->gather.pairing != PROBE_PAIRING_NAMES &&
+	       /* the filter of a pair is for its start event, or for both events */
+	       (!o->filter || o->gather.pairing == PROBE_PAIRING_NONE);
+}
+
+/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
+static bool go_together(
+	const struct probe_session_options *a, const struct probe_session_options *b)
+{
+	return may_share(a) && may_share(b) && !a->filter == !b->filter &&
+	       (!a->filter || !strcmp(a->filter, b->filter)) &&
+	       a->sample_every == b->sample_every && a->sample_rate == b->sample_rate &&
+	       a->string_bytes == b->string_bytes && a->catalogue == b->catalogue &&
+	       a->follow_libraries == b->follow_libraries &&
+	       a->follow_children == b->follow_children &&
+	       (a->kind != PROBE_SESSION_RECORD || b->kind != PROBE_SESSION_RECORD);
+}
+
+/*
+ * Makes all but one of the sessions members of that one, the leader. Errors:
+ * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
+ */
+static struct probe_error *join(
+	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret)
+{
+	struct probe_session *leader = sessions[0];
+	size_t keeping = 0;
+
+	*leader_ret = leader;
+	if (count == 1)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		keeping += sessions[i]->asked.kept_count > 0;
+	/* Memory that is allocated in advance has no room to waste between parts. */
+	if (keeping > 1 || overcommit_is_strict())
+		return probe_error_new(
+			PROBE_ERROR_UNSUPPORTED, "the sessions cannot share their stubs");
+	leader->group.recorder = leader;
+	for (size_t i = 0; i < count; i++) {
+		if (sessions[i]->options.kind == PROBE_SESSION_RECORD)
+			leader->group.recorder = sessions[i];
+		if (i == 0)
+			continue;
+		sessions[i]->group.leader = leader;
+		leader->group.members[leader->group.member_count++] = sessions[i];
+		/* One watch serves all, and the leader has the gates. */
+		if (sessions[i]->options.watch)
+			leader->options.watch = sessions[i]->options.watch;
+		sessions[i]->options.watch = NULL;
+	}
+	return NULL;
+}
+
+/* Gives a member its part of the leader's memory, which exists now. */
+static struct probe_error *take_part(struct probe_session *s)
+{
+	struct probe_error *error;
+
+	s->id = s->group.leader->id;
+	s->data.fd = fcntl(s->group.leader->data.fd, F_DUPFD_CLOEXEC, 0);
+	if (s->data.fd < 0)
+		return probe_error_system(errno, "cannot copy a descriptor");
+	error = rings_open(s->data.fd, &s->group.part.layout, &s->data.rings);
+	s->data.view = (struct snapshot){
+		.base = s->data.rings.base, .fd = s->data.fd, .layout = s->data.rings.layout};
+	return error ? error : session_open_wait(s);
 }
 
 /* ==== Session ================================================================================= */
@@ -434,26 +458,6 @@ enum {
 	SESSION_DESCRIPTORS = 16
 };
 
-/* Counts a probe's sites. Sites without a stub were refused. */
-static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
-	const struct selection *selection, const struct select_probe *probe)
-{
-	struct probe_coverage coverage = {0};
-
-	for (size_t i = 0; i < probe->site_count; i++) {
-		uint64_t pc = selection->sites[probe->first_site + i].pc;
-		size_t count = 0;
-		const struct reg_stub *stubs = pc ? registry_stubs(r, pc, &count) : NULL;
-		bool counted = false;
-
-		for (size_t k = 0; k < count; k++)
-			counted |= stubs[k].session == s->id && stubs[k].key == probe->key;
-		coverage.sites += pc != 0;
-		coverage.refused += pc && !counted;
-	}
-	return coverage;
-}
-
 struct probe_error *session_take_probes(
 	struct probe_session *s, const struct registry *registry, const struct selection *selection)
 {
@@ -462,25 +466,33 @@ struct probe_error *session_take_probes(
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
 		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
+		struct probe_coverage *coverage = &s->probes[first + i].coverage;
 
 		if (!counted)
 			return probe_error_no_memory();
 		s->known[first + i].slot = counted->slot;
-		s->probes[first + i].coverage = coverage_of(s, registry, selection, p);
-		for (size_t m = 0; m < s->member_count; m++) {
-			s->members[m]->known[first + i].slot = counted->slot;
-			s->members[m]->probes[first + i].coverage = s->probes[first + i].coverage;
+		*coverage = (struct probe_coverage){0};
+		for (size_t k = 0; k < p->site_count; k++) {
+			uint64_t pc = selection->sites[p->first_site + k].pc;
+			size_t count = 0;
+			const struct reg_stub *stubs =
+				pc ? registry_stubs(registry, pc, &count) : NULL;
+			bool has_stub = false;
+
+			for (size_t m = 0; m < count; m++)
+				has_stub |= stubs[m].session == s->id && stubs[m].key == p->key;
+			coverage->sites += pc != 0;
+			/* Sites without a stub were refused. */
+			coverage->refused += pc && !has_stub;
+		}
+		for (size_t m = 0; m < s->group.member_count; m++) {
+			struct probe_session *member = s->group.members[m];
+
+			member->known[first + i].slot = counted->slot;
+			member->probes[first + i].coverage = *coverage;
 		}
 	}
 	return NULL;
-}
-
-/* Returns a process's id in its own namespace, or 0. */
-static uint32_t own_pid(pid_t pid)
-{
-	long own = procfs_status_last_number(pid, "NSpid:");
-
-	return own > 0 ? (uint32_t)own : 0;
 }
 
 static struct probe_error *take_options(struct probe_session *s,
@@ -511,9 +523,12 @@ static struct probe_error *take_options(struct probe_session *s,
 		return error;
 	s->options.gather.key_count = s->asked.key_count;
 	if (s->asked.kept_count && !options->spans)
-		s->keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
-	if (!options->follow_children)
-		s->target_pid = own_pid(s->target->pid);
+		s->pairs.keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
+	if (!options->follow_children) {
+		long own = procfs_status_last_number(s->target->pid, "NSpid:");
+
+		s->target_pid = own > 0 ? (uint32_t)own : 0;
+	}
 	if (options->spans || s->asked.of_pair)
 		s->tick_ns32 = clock_tick_ns32(&s->clock);
 	error = session_take_wait(s);
@@ -547,7 +562,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 
 	if (!s)
 		return probe_error_no_memory();
-	*s = (struct probe_session){.target = target, .data = -1, .event = -1};
+	*s = (struct probe_session){.target = target, .data.fd = -1, .gates.event = -1};
 	clock_init(&s->clock, counter);
 	error = take_options(s, request, options);
 	if (error)
@@ -557,25 +572,20 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Was a probe switched off by probe_session_select()? Then it is not in the registry. */
-static bool is_off(const struct probe_session *s, uint64_t key)
-{
-	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->known[i].off && s->known[i].key == key)
-			return true;
-	return false;
-}
-
-/* Drops probes that the session already has, and probes of unreadable files. */
+/*
+ * Drops probes that the session already has, and probes of unreadable files. Probes that
+ * probe_session_select() has switched off are not in the registry.
+ */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		struct select_probe *probe = &selection->probes[i];
 
-		probe->unwanted = !probe->module->object ||
-				  registry_probe(&c->registry, probe->key, s->id) ||
-				  is_off(s, probe->key);
+		probe->unwanted =
+			!probe->module->object || registry_probe(&c->registry, probe->key, s->id);
+		for (size_t k = 0; k < s->probe_count; k++)
+			probe->unwanted |= s->known[k].off && s->known[k].key == probe->key;
 	}
 	selection_drop_unwanted(selection);
 }
@@ -592,16 +602,18 @@ static struct probe_error *take_session(void *data, struct install *install)
 
 	s->id = install->session;
 	if (install->data.fd >= 0) {
-		error = rings_open(install->data.fd, registry_session(registry, s->id), &s->rings);
+		error = rings_open(
+			install->data.fd, registry_session(registry, s->id), &s->data.rings);
 		if (error)
 			return error;
-		s->data = install->data.fd;
+		s->data.fd = install->data.fd;
 		install->data.fd = -1;
-		s->view = (struct snapshot){
-			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+		s->data.view = (struct snapshot){.base = s->data.rings.base,
+			.fd = s->data.fd,
+			.layout = s->data.rings.layout};
 		error = session_open_wait(s);
-		for (size_t m = 0; m < s->member_count && !error; m++)
-			error = session_take_part(s->members[m]);
+		for (size_t m = 0; m < s->group.member_count && !error; m++)
+			error = take_part(s->group.members[m]);
 		if (error)
 			return error;
 	}
@@ -626,12 +638,12 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	if (!error && !s->id)
 		error = session_fit(s, &install.data.needs,
 			selection->probe_count + install.data.spare_probes, report);
-	for (size_t m = 0; m < s->member_count && !error && !s->id; m++) {
-		struct data_part *part = &s->members[m]->part;
+	for (size_t m = 0; m < s->group.member_count && !error && !s->id; m++) {
+		struct data_part *part = &s->group.members[m]->group.part;
 
-		part->needs = session_needs(s->members[m]);
+		part->needs = session_needs(s->group.members[m]);
 		parts[install.data.part_count++] = part;
-		error = session_fit(s->members[m], &part->needs,
+		error = session_fit(s->group.members[m], &part->needs,
 			selection->probe_count + install.data.spare_probes, report);
 	}
 	install.data.parts = parts;
@@ -645,16 +657,17 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		session_unprepare(s, probes, sites);
 		probe_error_free(session_watch(s, &c->registry));
 	} else {
-		s->calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
-		s->calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
-		s->calls |= install.stubs.asks_cpu ? SECCOMP_CPU : 0;
-		s->calls |= install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
-		s->calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
+		s->filters.stub_calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
+		s->filters.stub_calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
+		s->filters.stub_calls |= install.stubs.asks_cpu ? SECCOMP_CPU : 0;
+		s->filters.stub_calls |=
+			install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
+		s->filters.stub_calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
-	for (size_t m = 0; m < s->member_count; m++)
-		memcpy(s->members[m]->matched, s->matched, s->request.pattern_count);
+	for (size_t m = 0; m < s->group.member_count; m++)
+		memcpy(s->group.members[m]->matched, s->matched, s->request.pattern_count);
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -670,7 +683,7 @@ static struct probe_error *session_select_asked(
 
 	if (!s->request.pattern_count)
 		return NULL;
-	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, NULL, 0);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	if (!error)
 		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
@@ -678,26 +691,12 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* Adds to the error of a pattern without a match that --follow waits for libraries. */
-static struct probe_error *may_come(struct probe_error *error)
-{
-	struct probe_error *more;
-
-	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
-		return error;
-	more = probe_error_new(error->code,
-		"%s; --follow waits for libraries that are opened later", error->message);
-	more->err = error->err;
-	probe_error_free(error);
-	return more;
-}
-
 /* Starts the session, with the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
-	struct selection selection = {0};
-	struct probe_error *error;
+	AUTO(selection_deinit) struct selection selection = {0};
+	struct probe_error *error, *more;
 
 	/* A session's end needs descriptors, too. */
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
@@ -707,8 +706,8 @@ static struct probe_error *start(
 		error = report_memory(report, c);
 	if (!error)
 		error = session_stack_start(s, c->arch);
-	for (size_t m = 0; m < s->member_count && !error; m++)
-		error = session_stack_start(s->members[m], c->arch);
+	for (size_t m = 0; m < s->group.member_count && !error; m++)
+		error = session_stack_start(s->group.members[m], c->arch);
 	if (!error)
 		error = session_select_asked(s, c, &selection);
 	if (!error)
@@ -716,15 +715,21 @@ static struct probe_error *start(
 	/* If the program has no wanted probes, the way it ends is not reported. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
-	if (!error && !s->options.follow_libraries)
-		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
+	if (!error && !s->options.follow_libraries) {
+		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
+		if (error && error->code == PROBE_ERROR_NOT_FOUND) {
+			more = probe_error_new(error->code,
+				"%s; --follow waits for libraries that are opened later",
+				error->message);
+			more->err = error->err;
+			probe_error_free(error);
+			error = more;
+		}
+	}
 	if (!error)
 		error = report_drop_unread(
 			&selection, &s->request, s->options.follow_libraries, c->pid, report);
-	if (!error)
-		error = session_install(s, c, &selection, report);
-	selection_deinit(&selection);
-	return error;
+	return error ? error : session_install(s, c, &selection, report);
 }
 
 struct probe_error *probe_sessions_heirs(
@@ -757,8 +762,8 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 		error = session_prepare_gates(s);
 	inherited_begin(target->pid, &s->goes_on);
 	s->image = options->follow_children ? inherited_image(target->pid) : 0;
-	for (size_t m = 0; m < s->member_count; m++)
-		s->members[m]->image = s->image;
+	for (size_t m = 0; m < s->group.member_count; m++)
+		s->group.members[m]->image = s->image;
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -774,7 +779,7 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 	}
 	/* The target may have opened a library before the gate existed. */
 	if (!error && options->follow_libraries && !target->held)
-		error = session_follow(s);
+		error = session_follow(s, false);
 	if (error && started)
 		probe_error_free(probe_session_stop(s));
 	return error;
@@ -794,7 +799,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		created += !error;
 	}
 	if (!error)
-		error = session_join(ret, count, &leader);
+		error = join(ret, count, &leader);
 	if (!error)
 		error = start_created(leader, report);
 	while (error && created)
@@ -804,7 +809,7 @@ static struct probe_error *start_once(struct probe_target *target,
 
 /*
  * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
- * probe_session_start(), and those of session_join().
+ * probe_session_start(), and those of join().
  */
 static struct probe_error *start_joined(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *const *options,
@@ -866,7 +871,7 @@ struct probe_error *probe_sessions_start(struct probe_target *target,
 			bool fits = !ret[k];
 
 			for (size_t m = 0; m < some; m++)
-				fits = fits && session_go_together(options[indices[m]], options[k]);
+				fits = fits && go_together(options[indices[m]], options[k]);
 			if (fits)
 				indices[some++] = k;
 		}
@@ -909,24 +914,6 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
-/*
- * Ends the session if a filter forbids its stubs' calls. Hands over its records first, because the
- * caller does not poll again after an error.
- */
-static struct probe_error *stop_for_filters(
-	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
-{
-	struct probe_error *error = session_look_at_filters(s);
-
-	if (!error)
-		return NULL;
-	probe_error_free(probe_session_stop(s));
-	session_note_end(s, error);
-	session_read_rings(s, visit, data);
-	session_update_counts(s);
-	return error;
-}
-
 struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
 {
@@ -936,20 +923,37 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	control_let_late_go();
 	session_update_counts(session);
 	if (session->stopped && visit && !any && !session->options.overwrite)
-		rings_discharge(&session->rings);
+		rings_discharge(&session->data.rings);
 	if (more_ret)
 		*more_ret = any;
 	if (!session->stopped) {
 		session_give_back_flights(session);
 		error = session_serve_gate(session);
 	}
-	if (!error && !session->stopped)
-		error = session_catch_up(session);
-	if (!error && !session->stopped)
-		error = stop_for_filters(session, visit, data);
+	/* Probe libraries, at intervals, whose threads have continued without being held. */
+	if (!error && !session->stopped && session->gates.catch_up_ns &&
+		clock_monotonic_ns() >= session->gates.catch_up_ns)
+		error = settle(session, session_follow(session, true));
+	if (!error && !session->stopped) {
+		error = session_look_at_filters(session);
+		if (error) {
+			/* The caller does not poll again after an error: hand over the records. */
+			probe_error_free(probe_session_stop(session));
+			/* The next poll of each member fails, too. */
+			for (size_t m = 0; m < session->group.member_count; m++) {
+				struct probe_session *member = session->group.members[m];
+
+				if (!member->group.ended)
+					member->group.ended =
+						probe_error_new(error->code, "%s", error->message);
+			}
+			session_read_rings(session, visit, data);
+			session_update_counts(session);
+		}
+	}
 	if (!error) {
-		error = session->ended;
-		session->ended = NULL;
+		error = session->group.ended;
+		session->group.ended = NULL;
 	}
 	return error;
 }

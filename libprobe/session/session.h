@@ -254,75 +254,63 @@ struct session_watch {
 	struct registry memory; /* memory that the session needs: arenas, its data, the guard */
 };
 
-enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
-
-struct probe_session {
-	struct probe_target *target; /* borrowed */
-	struct probe_request request;
-	struct probe_session_options options;
-	const struct probe_pattern **patterns; /* an owned array of borrowed patterns */
-	bool *matched;
-	uint32_t id;
-	bool stopped;
-	/* the program has unmapped or replaced memory that the session needs; reported */
-	bool lost;
-	bool goes_on;	  /* counted by patch/inherited.c as running */
-	uint64_t image;	  /* inherited_image() of the target */
-	int event;	  /* an eventfd(2) that the gates raise, or -1 */
-	struct gate gate; /* the gate in the loader */
-	struct waiters_place gate_place;
-	uint64_t gate_since_ns; /* since when a thread waits at the gate, or 0 if none waits */
-	bool lapsed;		/* a thread gave up waiting at the gate: look for new libraries */
+/* Gates where threads of the target wait for the controller (gates.c). */
+struct session_gates {
+	int event;	    /* an eventfd(2) that the gates raise, or -1 */
+	struct gate loader; /* where threads wait that have opened a library */
+	struct waiters_place loader_place;
+	uint64_t since_ns; /* since when a thread waits at the loader's gate, or 0 if none waits */
+	bool lapsed;	   /* a thread gave up waiting there: look for new libraries */
 	bool lapse_told;
-	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
-	struct launch_gate exec_gate; /* the gate in execve(); served by options.watch */
-	struct gate wait;	      /* the gate where hits wait for room (gates.c) */
-	uint32_t wait_seen;  /* number of waits that had begun when the event was last raised */
-	uint64_t wait_ticks; /* options.wait_ns in ticks of the clock of records */
-	struct probe_report report; /* about libraries that were opened later */
-	struct seccomp seccomp;	    /* filters of the target's threads when last read */
-	uint64_t look_again_ns;	    /* when filters may be checked next (CLOCK_MONOTONIC) */
-	unsigned int calls; /* system calls that the stubs make: bits of enum seccomp_kind */
-	struct clock clock;
+	uint64_t catch_up_ns;	 /* when to probe missed libraries, or 0 */
+	struct launch_gate exec; /* the gate in execve(); served by options.watch */
+	struct gate room;	 /* where hits wait for room in a ring */
+	uint32_t room_seen;	 /* number of waits that had begun when the event was last raised */
+	uint64_t room_ticks;	 /* options.wait_ns in ticks of the clock of records */
+};
+
+/* The seccomp filters of the target, which may forbid system calls of the stubs (session.c). */
+struct session_filters {
+	struct seccomp known;	 /* filters of the target's threads when last read */
+	uint64_t look_again_ns;	 /* when they may be checked next (CLOCK_MONOTONIC) */
+	unsigned int stub_calls; /* system calls that the stubs make: bits of enum seccomp_kind */
+};
+
+/* Names and call stacks of addresses in the target (naming.c). */
+struct session_names {
+	struct naming *naming;	   /* set with options.stack, and if addresses have names: sym() */
+	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
+	/* texts (struct kept_text, gather.c) of addresses, and of stacks: site, caller, returns */
+	struct map texts;
+	struct probe_stack stack; /* stack of the hit that is being handed over */
+};
+
+/* The memory that stubs write, and what is read from it (read.c, gather.c). */
+struct session_data {
+	int fd; /* or -1 */
 	struct rings rings;
-	struct writers processes; /* the process of each thread id */
-	int data;		  /* descriptor of the session's data, or -1 */
 	struct snapshot view;
 	struct served served;	 /* storage for view.served, which is NULL or points here */
 	bool counts_damaged;	 /* the target has overwritten its counts of lost hits */
 	uint64_t count_again_ns; /* when hits may be summed up next (CLOCK_MONOTONIC) */
-	struct asked asked;
-	bool opened; /* opened for reading: another process started the session */
-	char command[SESSION_COMMAND_BYTES]; /* name of a dead session's process */
-	bool dead;	    /* the process is gone: all data was read from a file (persist.c) */
-	void *notes;	    /* texts with the names of a dead session's probes, or NULL */
-	uint32_t pairs;	    /* number of pairs in use */
-	uint64_t tick_ns32; /* nanoseconds in a tick, times 2^32; set if stubs need it */
-	uint64_t *left;	    /* by pair: start events of threads that are gone (gather.c); owned */
+};
+
+/* Pairs of start and end events. */
+struct session_pairs {
+	uint32_t count;
+	size_t keep_bytes; /* bytes kept of each start event (struct probe_begun) */
+	uint64_t *left;	   /* by pair: start events of threads that are gone (gather.c); owned */
 	uint32_t left_count;
-	uint64_t flights_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
-	bool flights_counted;	   /* in_flight of the probes is set */
-	size_t keep_bytes;	   /* bytes kept of each start event (struct probe_begun) */
-	uint64_t rate_ticks;	   /* ticks in a second, for options.sample_rate */
-	uint32_t target_pid;	   /* pid in the target's own namespace; 0 if unknown */
-	struct session_site *sites;
-	size_t site_count;
-	struct probe_session_probe *probes;
-	struct session_probe *known; /* one for each of probes[] */
-	size_t probe_count;
-	size_t record_max; /* largest record of any site in bytes, without a span's start event */
-	struct session_watch watch;
-	struct naming *naming;	   /* set with options.stack, and if addresses have names: sym() */
-	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
-	/* texts (struct kept_text, gather.c) of addresses, and of stacks: site, caller, returns */
-	struct map key_texts;
-	struct probe_stack stack; /* stack of the hit that is being handed over */
-	void *reserve;		  /* address space reserved for the end (look.c), or NULL */
-	/*
-	 * Sessions that share stubs (shared.c). The stubs of the leader also act for its members,
-	 * which have the same probes and sites, at the same indices. Only the leader is in the
-	 * registry. A member has its part of the leader's memory.
-	 */
+	uint64_t look_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
+	bool open_counted;	/* in_flight of the probes is set */
+};
+
+/*
+ * Sessions that share stubs (session.c). The stubs of the leader also act for its members, which
+ * have the same probes and sites, at the same indices. Only the leader is in the registry. A member
+ * has its part of the leader's memory.
+ */
+struct session_group {
 	struct probe_session *leader; /* NULL for a leader, and for a session without members */
 	struct probe_session *members[ARCH_ACTIONS_MAX - 1];
 	size_t member_count;
@@ -333,6 +321,56 @@ struct probe_session {
 	struct probe_session *recorder;
 	struct data_part part;
 	struct probe_error *ended; /* why the leader has ended; for the next poll of a member */
+};
+
+enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
+
+/* A session whose process is gone, so that all data is read from a file (remains.c). */
+struct session_remains {
+	bool dead;
+	char command[SESSION_COMMAND_BYTES]; /* name of the process */
+	void *notes;			     /* texts with the names of the probes, or NULL */
+};
+
+struct probe_session {
+	uint32_t id;
+	struct probe_target *target; /* borrowed */
+	uint32_t target_pid;	     /* pid in the target's own namespace; 0 if unknown */
+	bool stopped;
+	bool opened; /* opened for reading: another process started the session */
+	/* the program has unmapped or replaced memory that the session needs; reported */
+	bool lost;
+	bool goes_on;	/* counted by patch/inherited.c as running */
+	uint64_t image; /* inherited_image() of the target */
+	void *reserve;	/* address space reserved for the end (look.c), or NULL */
+
+	struct probe_request request;
+	struct probe_session_options options;
+	const struct probe_pattern **patterns; /* an owned array of borrowed patterns */
+	bool *matched;
+	struct asked asked;
+	struct probe_report report; /* about libraries that were opened later */
+
+	struct probe_session_probe *probes;
+	struct session_probe *known; /* one for each of probes[] */
+	size_t probe_count;
+	struct session_site *sites;
+	size_t site_count;
+	size_t record_max; /* largest record of any site in bytes, without a span's start event */
+
+	struct clock clock;
+	uint64_t tick_ns32;	  /* nanoseconds in a tick, times 2^32; set if stubs need it */
+	uint64_t rate_ticks;	  /* ticks in a second, for options.sample_rate */
+	struct writers processes; /* the process of each thread id */
+
+	struct session_data data;
+	struct session_watch watch;
+	struct session_gates gates;
+	struct session_filters filters;
+	struct session_pairs pairs;
+	struct session_names names;
+	struct session_group group;
+	struct session_remains remains;
 };
 
 /* Returns true if stubs match start and end events. If not, records only name the roles. */
@@ -360,7 +398,7 @@ uint32_t session_part_word(const struct pair_part *part);
 
 static inline size_t session_record_max(const struct probe_session *session)
 {
-	return session->record_max + (session->options.spans ? 8 + session->keep_bytes : 0);
+	return session->record_max + (session->options.spans ? 8 + session->pairs.keep_bytes : 0);
 }
 
 /* Returns the memory that the session needs. */
@@ -373,7 +411,7 @@ struct data_needs session_needs(const struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report);
 
-/* ---- Call stacks (naming.c) ----------------------------------------------------- */
+/* ---- Names and call stacks of addresses (naming.c) ------------------------------- */
 
 /*
  * Prepares to unwind stacks and name addresses, if asked. Errors: as naming_create() and
@@ -381,14 +419,17 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
  */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
-void session_stack_refresh(struct probe_session *session);
-/* Finds where return addresses are saved, if wanted; see unwinder_saved(). */
+/* Reads the modules again, if there are names. */
+void session_names_refresh(struct session_names *names);
+void session_names_deinit(struct session_names *names);
+/*
+ * Finds where, relative to the stack pointer, a site's function has saved its return address and
+ * its caller's frame pointer, if wanted. The frame pointer need not point to them.
+ */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
 /* Returns the stack in a record that record_layout_read() accepted, or NULL. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
-
-/* ---- Names of addresses (naming.c) ---------------------------------------------- */
 
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
@@ -397,38 +438,26 @@ enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
  * `room` as text.
  */
 const char *session_name(
-	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
+	const struct session_names *names, uint64_t address, char room[SESSION_NAME_ROOM]);
 /* Turns values of sym() in a record into texts; `rooms` has one for each value. */
-void session_name_values(const struct probe_session *session, const struct record_layout *layout,
+void session_name_values(const struct session_names *names, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
 /* Describes how to install a prepared selection. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
-/* ---- Sessions that share stubs (shared.c) ---------------------------------------- */
-
-/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
-bool session_go_together(
-	const struct probe_session_options *a, const struct probe_session_options *b);
-/*
- * Makes all but one of the sessions members of that one, the leader. Errors:
- * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
- */
-PROBE_MUST_CHECK struct probe_error *session_join(
-	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret);
-/* Gives a member its part of the leader's memory, which exists now. */
-PROBE_MUST_CHECK struct probe_error *session_take_part(struct probe_session *member);
-/* Makes the next poll of each member fail, because the session has ended by itself. */
-void session_note_end(struct probe_session *session, const struct probe_error *why);
-/* Separates a session that is freed from the others. */
-void session_leave_group(struct probe_session *session);
-
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
 /* Makes the session check all its listed sites. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
+
+/*
+ * Reserves address space for the session's end, because ending fails if memory is short, and the
+ * probes would stay on. If it fails, the address space is released, and the session is ended again.
+ */
+PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Parts of a session (session.c) ----------------------------------------------------- */
 
@@ -479,14 +508,6 @@ PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *se
 void session_close_gates(struct probe_session *session);
 void session_close_wait(struct probe_session *session);
 
-/* ---- End of a session (look.c) ----------------------------------------------------------- */
-
-/*
- * Reserves address space for the session's end, because ending fails if memory is short, and the
- * probes would stay on. If it fails, the address space is released, and the session is ended again.
- */
-PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
-
 /* ---- Reading (read.c) ------------------------------------------------------------ */
 
 /* Sets probes' lost hits, and end events without a start. */
@@ -510,11 +531,6 @@ void session_update_counts(struct probe_session *session);
 /* Hands over records whose order is certain. Skips overwritten rings. True if any were there. */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
-
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-/* Frees the texts of the session's keys. */
-void keys_deinit(struct probe_session *session);
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
 
@@ -574,8 +590,6 @@ bool open_pairs_pop(
 PROBE_MUST_CHECK struct probe_error *remains_of(
 	int fd, const char *path, struct probe_remains **ret);
 
-/* ---- Stacks ---------------------------------------------------------------------------------- */
-
 /* ---- Table ----------------------------------------------------------------------------------- */
 
 struct probe_table {
@@ -594,10 +608,6 @@ PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 
 /* Returns true if an end event's name reports a failure: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
-
-/* Finds the row with these names and keys in the first `count`, which are in order; or NULL. */
-struct probe_table_row *table_find(
-	const struct probe_table *table, size_t count, const struct probe_table_row *row);
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/map.h"
 #include "libprobe/session/session.h"
@@ -69,17 +70,12 @@ static const char *next_text(const char **at, const char *text)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-/* Code outside files has only its address, so processes share no such frames. */
-static uint64_t address_of(const struct probe_frame *frame)
-{
-	return frame->module ? 0 : frame->ip;
-}
-
 /* Sets *ret to the copy of a frame; NULL if there is no room for another. */
 static struct probe_error *know_frame(struct probe_stacks *stacks, const struct probe_frame *frame,
 	const struct probe_frame **ret)
 {
-	const uint64_t numbers[] = {address_of(frame), frame->offset, frame->function,
+	/* Code outside files has only its address, so processes share no such frames. */
+	const uint64_t numbers[] = {frame->module ? 0 : frame->ip, frame->offset, frame->function,
 		(uint64_t)frame->line, frame->symbol != NULL, frame->module != NULL,
 		frame->file != NULL};
 	const struct map_part key[] = {MAP_OBJECT(numbers), map_text(frame->symbol),
@@ -102,21 +98,6 @@ static struct probe_error *know_frame(struct probe_stacks *stacks, const struct 
 	known->build_id = next_text(&at, frame->build_id);
 	*ret = known;
 	return NULL;
-}
-
-/* Replaces a stack's frames by copies. *known_ret: there is room for all. */
-static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_stack *stack,
-	const struct probe_frame *frames[PROBE_FRAMES_MAX], bool *known_ret)
-{
-	struct probe_error *error = NULL;
-
-	*known_ret = true;
-	for (size_t i = 0; i < stack->count && *known_ret && !error; i++) {
-		error = know_frame(stacks, stack->frames[i], &frames[i]);
-		*known_ret = frames[i] != NULL;
-	}
-	stack->frames = frames;
-	return error;
 }
 
 /* ---- Adding ----------------------------------------------------------------------- */
@@ -164,10 +145,15 @@ static struct probe_error *stacks_count(struct probe_stacks *stacks,
 {
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_stack known = event_cut_stack(stack);
+	struct probe_error *error = NULL;
 	struct entry *entry = NULL;
-	bool has_room;
-	struct probe_error *error = know_stack(stacks, &known, frames, &has_room);
+	bool has_room = true;
 
+	for (size_t i = 0; i < known.count && has_room && !error; i++) {
+		error = know_frame(stacks, known.frames[i], &frames[i]);
+		has_room = frames[i] != NULL;
+	}
+	known.frames = frames;
 	if (!error && has_room)
 		error = find_entry(stacks, probe, comm, &known, &entry);
 	*ret = entry ? entry->index : SIZE_MAX;
@@ -187,14 +173,6 @@ struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
 	return stacks_count(stacks, probe, comm, stack, count, &index);
 }
 
-static void keep_count(struct probe_stacks *stacks, size_t index, uint64_t count)
-{
-	if (index == SIZE_MAX)
-		stacks->kept_left_out += count;
-	else
-		stacks->entries[index]->kept += count;
-}
-
 static struct probe_error *add_row(struct probe_stacks *stacks, struct probe_session *session,
 	const struct probe_row *row, const char *comm, bool keep)
 {
@@ -209,23 +187,22 @@ static struct probe_error *add_row(struct probe_stacks *stacks, struct probe_ses
 	error = probe_session_stack(session, row, &stack);
 	if (!error)
 		error = stacks_count(stacks, &probes[row->probe], comm, &stack, row->count, &index);
-	if (!error && keep)
-		keep_count(stacks, index, row->count);
+	if (!error && keep && index == SIZE_MAX)
+		stacks->kept_left_out += row->count;
+	else if (!error && keep)
+		stacks->entries[index]->kept += row->count;
 	return error;
 }
 
 static struct probe_error *add_session(
 	struct probe_stacks *stacks, struct probe_session *session, const char *comm, bool keep)
 {
-	struct probe_row *rows;
-	size_t count;
+	AUTO_FREE struct probe_row *rows = NULL;
+	size_t count = 0;
 	struct probe_error *error = probe_session_rows(session, &rows, &count);
 
-	if (error)
-		return error;
 	for (size_t i = 0; i < count && !error; i++)
 		error = add_row(stacks, session, &rows[i], comm, keep);
-	free(rows);
 	return error;
 }
 
@@ -265,9 +242,7 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
 
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
-	return 0;
+	return (left->count < right->count) - (left->count > right->count);
 }
 
 /* Sorts rows, the greatest count first. */
@@ -344,7 +319,7 @@ struct block {
 struct probe_heap {
 	struct probe_stacks *stacks;
 	struct figures *figures;
-	size_t figures_count, figures_room;
+	size_t figures_count;
 	struct map blocks; /* struct block by struct address */
 	struct probe_heap_doubts doubts;
 };
@@ -403,25 +378,6 @@ static bool take_number(const struct probe_hit *hit, size_t index, uint64_t *ret
 	return true;
 }
 
-static bool figures_grow(struct probe_heap *heap, size_t index)
-{
-	size_t room = heap->figures_room ? heap->figures_room : 64;
-	struct figures *figures;
-
-	while (room <= index)
-		room *= 2;
-	if (room != heap->figures_room) {
-		figures = reallocarray(heap->figures, room, sizeof(*figures));
-		if (!figures)
-			return false;
-		heap->figures = figures;
-		heap->figures_room = room;
-	}
-	while (heap->figures_count <= index)
-		heap->figures[heap->figures_count++] = (struct figures){0};
-	return true;
-}
-
 /* Adds a live block, if there is room for it. */
 static struct probe_error *remember(
 	struct probe_heap *heap, const struct address *address, size_t stack, uint64_t bytes)
@@ -463,8 +419,11 @@ static struct probe_error *allocate(struct probe_heap *heap, const struct addres
 		heap->doubts.left_out++;
 		return NULL;
 	}
-	if (!figures_grow(heap, index))
-		return probe_error_no_memory();
+	for (; heap->figures_count <= index; heap->figures_count++) {
+		if (!ARRAY_ROOM(heap->figures, heap->figures_count))
+			return probe_error_no_memory();
+		heap->figures[heap->figures_count] = (struct figures){0};
+	}
 	heap->figures[index].total_bytes += bytes;
 	heap->figures[index].total_count++;
 	return remember(heap, address, index, bytes);

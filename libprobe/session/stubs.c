@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/query/query.h"
@@ -13,59 +14,9 @@
 /* ==== Captures ================================================================================ */
 
 /*
- * Notes which arguments a probe's hits show; without names if sites disagree about their meaning.
- */
-static void note_meaning(struct probe_session *s, const struct session_site *site,
-	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
-{
-	struct probe_session_probe *probe = &s->probes[site->probe];
-	bool is_first = site == s->sites || site[-1].probe != site->probe;
-
-	probe->meaning = is_first || probe->meaning == meaning ? meaning : NULL;
-	for (size_t i = 0; i < PROBE_ARGS_MAX; i++)
-		probe->args[i] = shown && i < count ? shown[i].arg : (unsigned char)i;
-}
-
-/*
- * Is there room for a record of `bytes`? Otherwise it goes without strings that only the catalogue
- * asks for. The room for kept start events is fixed when the session starts.
- */
-static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
-{
-	size_t room = s->options.spans ? RING_RECORD_MAX / 2 : RING_RECORD_MAX;
-
-	if (s->id && s->options.spans && role == PAIR_BEGIN && s->keep_bytes < room)
-		room = s->keep_bytes;
-	return bytes + sizeof(struct probe_begun) <= room;
-}
-
-/* A probe that takes another's arguments may have no list in its pattern. */
-static struct probe_error *check_taking(
-	const struct probe_pattern *pattern, const struct select_probe *probe)
-{
-	if (!pattern_is_exact(pattern) || !pattern_has_captures(pattern))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"%s:%s takes the arguments of another probe here: give that one the list, not '%s'",
-		probe->provider, probe->name, probe_pattern_text(pattern));
-}
-
-/* Start events that take another probe's arguments show them as that does. */
-static void session_name_taken(struct probe_session *s)
-{
-	for (size_t i = 0; i < s->probe_count; i++)
-		for (size_t k = 0; s->known[i].part.takes && k < s->probe_count; k++) {
-			if (!s->known[k].part.gives ||
-				s->known[k].part.pair != s->known[i].part.pair)
-				continue;
-			s->probes[i].meaning = s->probes[k].meaning;
-			memcpy(s->probes[i].args, s->probes[k].args, sizeof(s->probes[i].args));
-		}
-}
-
-/*
  * Decides what a site's records hold (site->layout): the pattern's list, what the catalogue knows,
- * or all. Errors: as pattern_captures().
+ * or all. Notes which arguments the probe's hits show; without names if sites disagree about their
+ * meaning. Errors: as pattern_captures().
  */
 static struct probe_error *session_choose_captures(struct probe_session *s,
 	const struct select_probe *probe, const struct record_layout_site *args,
@@ -74,12 +25,20 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 	const struct probe_pattern *pattern = s->patterns[probe->pattern];
 	const struct probe_meaning *meaning = probe_catalogue_find(
 		s->options.catalogue, probe->provider, probe->name, args->count);
+	const struct pair_part *part = &s->known[site->probe].part;
+	struct probe_session_probe *shown = &s->probes[site->probe];
 	struct capture captures[CAPTURES_MAX], *wanted = captures;
+	bool is_first = site == s->sites || site[-1].probe != site->probe;
 	struct probe_error *error = NULL;
-	size_t count = 0;
+	size_t count = 0, room = s->options.spans ? RING_RECORD_MAX / 2 : RING_RECORD_MAX;
 
-	if (s->known[site->probe].part.takes)
-		error = check_taking(pattern, probe);
+	if (part->takes && pattern_is_exact(pattern) && pattern_has_captures(pattern))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s takes the arguments of another probe here: give that one the list, "
+			"not '%s'",
+			probe->provider, probe->name, probe_pattern_text(pattern));
+	if (part->takes)
+		count = 0; /* its hits show what the other probe's do */
 	else if (pattern_has_captures(pattern))
 		error = pattern_captures(
 			pattern, probe->provider, probe->name, args->count, true, captures, &count);
@@ -94,12 +53,18 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 	if (error)
 		return error;
 	record_layout_init(&site->layout, args, wanted, count, &s->options);
+	/* The room for kept start events is fixed when the session starts. */
+	if (s->id && s->options.spans && part->role == PAIR_BEGIN && s->pairs.keep_bytes < room)
+		room = s->pairs.keep_bytes;
+	/* Without enough room, a record goes without strings that only the catalogue asks for. */
 	if (wanted && !pattern_has_captures(pattern) &&
-		!has_room(s, s->known[site->probe].part.role, record_layout_bytes(&site->layout))) {
+		record_layout_bytes(&site->layout) + sizeof(struct probe_begun) > room) {
 		wanted = NULL;
 		record_layout_init(&site->layout, args, NULL, 0, &s->options);
 	}
-	note_meaning(s, site, meaning, wanted, count);
+	shown->meaning = is_first || shown->meaning == meaning ? meaning : NULL;
+	for (size_t i = 0; i < PROBE_ARGS_MAX; i++)
+		shown->args[i] = wanted && i < count ? wanted[i].arg : (unsigned char)i;
 	return NULL;
 }
 
@@ -156,20 +121,6 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
-/* With --match, a thread may have several open pairs: no start event can take arguments. */
-static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
-{
-	for (size_t i = 0; i < selection->probe_count; i++) {
-		if (parts[i].gives)
-			return probe_error_new(PROBE_ERROR_USAGE,
-				"%s:%s gives arguments to a begin of the same thread: that is not "
-				"possible if begins are matched by an expression",
-				selection->probes[i].provider, selection->probes[i].name);
-		parts[i].single = parts[i].compares = false;
-	}
-	return NULL;
-}
-
 /*
  * Finds a selection's pairs; *ret has an element for each remaining probe. Gathering, spans and
  * start events with stacks drop those without a partner; others wait for a later library.
@@ -186,14 +137,21 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 		return probe_error_no_memory();
 	*ret = parts;
 	error = pairs_assign(
-		selection, s->patterns, pairing, s->options.catalogue, parts, &s->pairs);
+		selection, s->patterns, pairing, s->options.catalogue, parts, &s->pairs.count);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
 		(!matches || s->options.follow_libraries)) {
 		probe_error_free(error);
 		error = NULL;
 	}
-	if (!error && s->options.gather.match)
-		error = match_by_key(selection, parts);
+	/* With --match, a thread may have several open pairs: no start event can take arguments. */
+	for (size_t i = 0; i < selection->probe_count && !error && s->options.gather.match; i++) {
+		if (parts[i].gives)
+			error = probe_error_new(PROBE_ERROR_USAGE,
+				"%s:%s gives arguments to a begin of the same thread: that is not "
+				"possible if begins are matched by an expression",
+				selection->probes[i].provider, selection->probes[i].name);
+		parts[i].single = parts[i].compares = false;
+	}
 	if (error || !matches)
 		return error;
 	if (pairing != PROBE_PAIRING_NAMES)
@@ -204,44 +162,29 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
 /*
- * Makes room to keep start events of `record` bytes. It cannot grow once the session has started.
+ * Makes room for records of `bytes`. The record of an end event contains that of its start event,
+ * and the room for these cannot grow once the session has started.
  */
-static struct probe_error *size_begin(struct probe_session *s, size_t record)
-{
-	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
-
-	if (!s->id && bytes > s->keep_bytes)
-		s->keep_bytes = bytes;
-	if (bytes <= s->keep_bytes)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"what is kept of a begin could take %zu bytes, and there is room for %zu: capture "
-		"fewer strings, or use a smaller -s",
-		bytes, s->keep_bytes);
-}
-
-/* The record of an end event contains that of its start event. */
 static struct probe_error *size_record(struct probe_session *s, enum pair_role role, size_t bytes)
 {
-	struct probe_error *error = NULL;
+	size_t kept = bytes + sizeof(struct probe_begun) + s->asked.kept_bytes;
 
-	if (s->options.spans && role == PAIR_BEGIN)
-		error = size_begin(s, bytes);
-	else if (bytes > s->record_max)
-		s->record_max = bytes;
-	if (!error && session_record_max(s) > RING_RECORD_MAX)
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
-			session_record_max(s));
-	return error;
-}
-
-/* Returns true if a record has a stack. A span has that of its end event. */
-static bool has_stack(const struct probe_session *s, enum pair_role role)
-{
-	if (s->options.begin_stacks)
-		return role == PAIR_BEGIN;
-	return !s->options.spans || role != PAIR_BEGIN;
+	if (!s->options.spans || role != PAIR_BEGIN) {
+		if (bytes > s->record_max)
+			s->record_max = bytes;
+	} else if (kept > s->pairs.keep_bytes) {
+		if (s->id)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"what is kept of a begin could take %zu bytes, and there is room "
+				"for %zu: capture fewer strings, or use a smaller -s",
+				kept, s->pairs.keep_bytes);
+		s->pairs.keep_bytes = kept;
+	}
+	if (session_record_max(s) <= RING_RECORD_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
+		session_record_max(s));
 }
 
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
@@ -249,8 +192,9 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_site *site)
 {
 	struct session_probe *part = &s->known[site->probe];
-	const struct probe_session *leader = s->leader ? s->leader : s;
-	const struct probe_session *recorder = leader->recorder ? leader->recorder : s;
+	bool has_stack = !s->options.spans || part->part.role != PAIR_BEGIN;
+	const struct probe_session *leader = s->group.leader ? s->group.leader : s;
+	const struct probe_session *recorder = leader->group.recorder ? leader->group.recorder : s;
 	/* The sites have the same indices. */
 	struct record_layout *layout = &recorder->sites[site->number].layout;
 	const struct asked *asked;
@@ -264,7 +208,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		probe_catalogue_find(
 			s->options.catalogue, probe->provider, probe->name, args.count),
 		args.same);
-	args.stack = has_stack(s, part->part.role) ? s->options.stack : PROBE_STACK_NONE;
+	/* A span has the stack of its end event. */
+	if (s->options.begin_stacks)
+		has_stack = part->part.role == PAIR_BEGIN;
+	args.stack = has_stack ? s->options.stack : PROBE_STACK_NONE;
 	args.pc = selected->pc;
 	args.saved = session_stack_saved(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD)
@@ -283,64 +230,41 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 			s->options.overwrite ? RING_BACK_BYTES : RING_ALIGN));
 }
 
-static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,
-	const struct select_probe *probe, const struct select_site *selected, size_t index)
-{
-	if (!ARRAY_ROOM(s->sites, s->site_count))
-		return probe_error_no_memory();
-	s->sites[s->site_count] = (struct session_site){.pc = selected->pc,
-		.probe = index,
-		.number = (uint32_t)s->site_count,
-		.args = target_string(s->target, selected->note->args)};
-	if (!s->sites[s->site_count].args)
-		return probe_error_no_memory();
-	return prepare_site(s, arch, probe, selected, &s->sites[s->site_count++]);
-}
-
-static enum probe_role role_of(struct pair_part part)
-{
-	return part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
-	       : part.role == PAIR_END ? PROBE_ROLE_END
-				       : PROBE_ROLE_NONE;
-}
-
-static struct probe_error *add_probe(
-	struct probe_session *s, const struct select_probe *probe, struct pair_part part)
+/* Adds a probe with its role, and its sites. */
+static struct probe_error *add_probe(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, const struct select_probe *probe, struct pair_part part)
 {
 	struct probe_session_probe shown = {.provider = target_string(s->target, probe->provider),
 		.name = target_string(s->target, probe->name),
 		.path = target_string(s->target, probe->module->path),
-		.role = role_of(part),
+		.role = part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
+			: part.role == PAIR_END ? PROBE_ROLE_END
+						: PROBE_ROLE_NONE,
 		.pair = part.pair};
+	struct probe_error *error = NULL;
 
 	if (!shown.provider || !shown.name || !shown.path ||
 		!ARRAY_ROOM(s->probes, s->probe_count) || !ARRAY_ROOM(s->known, s->probe_count))
 		return probe_error_no_memory();
 	s->probes[s->probe_count] = shown;
 	s->known[s->probe_count++] = (struct session_probe){.part = part, .key = probe->key};
-	return NULL;
-}
+	for (size_t i = 0; i < probe->site_count && !error; i++) {
+		const struct select_site *selected = &selection->sites[probe->first_site + i];
+		struct session_site *site;
 
-static struct probe_error *add_probe_and_sites(struct probe_session *s, const struct arch *arch,
-	const struct selection *selection, const struct select_probe *probe, struct pair_part part)
-{
-	struct probe_error *error = add_probe(s, probe, part);
-
-	for (size_t i = 0; i < probe->site_count && !error; i++)
-		error = add_site(s, arch, probe, &selection->sites[probe->first_site + i],
-			s->probe_count - 1);
+		if (!ARRAY_ROOM(s->sites, s->site_count))
+			return probe_error_no_memory();
+		site = &s->sites[s->site_count];
+		*site = (struct session_site){.pc = selected->pc,
+			.probe = s->probe_count - 1,
+			.number = (uint32_t)s->site_count,
+			.args = target_string(s->target, selected->note->args)};
+		if (!site->args)
+			return probe_error_no_memory();
+		s->site_count++;
+		error = prepare_site(s, arch, probe, selected, site);
+	}
 	return error;
-}
-
-/* The roles of a selection's probes, for a session and for each of its members. */
-struct group_parts {
-	struct pair_part *parts[ARCH_ACTIONS_MAX];
-};
-
-static void group_parts_deinit(struct group_parts *parts)
-{
-	for (size_t i = 0; i < ARCH_ACTIONS_MAX; i++)
-		free(parts->parts[i]);
 }
 
 /*
@@ -348,19 +272,18 @@ static void group_parts_deinit(struct group_parts *parts)
  * its captures are the first ones of each layout.
  */
 static struct probe_error *add_to_group(struct probe_session *s, const struct arch *arch,
-	const struct selection *selection, size_t i, const struct group_parts *parts)
+	const struct selection *selection, size_t i, struct pair_part *const *parts)
 {
 	const struct select_probe *probe = &selection->probes[i];
-	const struct probe_session *first = s->recorder ? s->recorder : s;
+	const struct probe_session *first = s->group.recorder ? s->group.recorder : s;
 	struct probe_error *error = NULL;
 
 	for (int others = 0; others < 2; others++)
-		for (size_t m = 0; m <= s->member_count && !error; m++) {
-			struct probe_session *its = m ? s->members[m - 1] : s;
+		for (size_t m = 0; m <= s->group.member_count && !error; m++) {
+			struct probe_session *its = m ? s->group.members[m - 1] : s;
 
 			if ((its != first) == others)
-				error = add_probe_and_sites(
-					its, arch, selection, probe, parts->parts[m][i]);
+				error = add_probe(its, arch, selection, probe, parts[m][i]);
 		}
 	return error;
 }
@@ -369,12 +292,12 @@ static struct probe_error *add_to_group(struct probe_session *s, const struct ar
 static void note_begins(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, const struct pair_part *parts)
 {
-	for (size_t i = 0; i < selection->probe_count; i++) {
+	for (size_t i = 0; i < selection->probe_count && s->asked.kept_count; i++) {
 		const struct select_probe *probe = &selection->probes[i];
 
-		for (size_t k = 0;
-			parts[i].role == PAIR_BEGIN && !parts[i].takes && k < probe->site_count;
-			k++) {
+		if (parts[i].role != PAIR_BEGIN || parts[i].takes)
+			continue;
+		for (size_t k = 0; k < probe->site_count; k++) {
 			struct record_layout_site site;
 
 			record_layout_site_init(&site, arch, probe->module,
@@ -389,15 +312,12 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
  * for which an expression makes no sense is refused, and others are added.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
-	struct selection *selection, const struct group_parts *parts, struct probe_report *report)
+	struct selection *selection, struct pair_part *const *parts, struct probe_report *report)
 {
 	struct probe_error *error = NULL;
 
-	if (s->asked.kept_count && !s->site_count)
-		note_begins(s, arch, selection, parts->parts[0]);
-	for (size_t m = 0; m < s->member_count; m++)
-		if (s->members[m]->asked.kept_count && !s->site_count)
-			note_begins(s->members[m], arch, selection, parts->parts[m + 1]);
+	for (size_t m = 0; m <= s->group.member_count && !s->site_count; m++)
+		note_begins(m ? s->group.members[m - 1] : s, arch, selection, parts[m]);
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
 		struct select_probe *probe = &selection->probes[i];
@@ -409,47 +329,39 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 		s->record_max = most;
 		error = report_drop(selection, probe, error, report);
 	}
-	session_name_taken(s);
+	/* Start events that take another probe's arguments show them as that does. */
+	for (size_t i = 0; i < s->probe_count; i++)
+		for (size_t k = 0; s->known[i].part.takes && k < s->probe_count; k++) {
+			if (!s->known[k].part.gives ||
+				s->known[k].part.pair != s->known[i].part.pair)
+				continue;
+			s->probes[i].meaning = s->probes[k].meaning;
+			memcpy(s->probes[i].args, s->probes[k].args, sizeof(s->probes[i].args));
+		}
 	if (!error)
 		selection_drop_unwanted(selection);
 	return error;
 }
 
-/* Makes room for what spans of libraries that are opened later keep. */
-static void keep_default(struct probe_session *s)
-{
-	if (!s->id && s->options.spans && s->options.follow_libraries)
-		s->keep_bytes = DATA_KEEP_DEFAULT + s->asked.kept_bytes;
-}
-
 struct probe_error *session_prepare(struct probe_session *session, const struct change *change,
 	struct selection *selection, struct probe_report *report)
 {
-	struct group_parts parts = {{0}};
-	struct probe_error *error = find_pairs(session, selection, report, &parts.parts[0]);
+	struct pair_part *parts[ARCH_ACTIONS_MAX] = {NULL};
+	struct probe_error *error = NULL;
 
-	for (size_t m = 0; m < session->member_count && !error; m++)
-		error = find_pairs(session->members[m], selection, report, &parts.parts[m + 1]);
-	keep_default(session);
-	for (size_t m = 0; m < session->member_count; m++)
-		keep_default(session->members[m]);
+	for (size_t m = 0; m <= session->group.member_count && !error; m++) {
+		struct probe_session *its = m ? session->group.members[m - 1] : session;
+
+		error = find_pairs(its, selection, report, &parts[m]);
+		/* Make room for what spans of libraries that are opened later keep. */
+		if (!its->id && its->options.spans && its->options.follow_libraries)
+			its->pairs.keep_bytes = DATA_KEEP_DEFAULT + its->asked.kept_bytes;
+	}
 	if (!error)
-		error = add_all(session, change->arch, selection, &parts, report);
-	group_parts_deinit(&parts);
+		error = add_all(session, change->arch, selection, parts, report);
+	for (size_t m = 0; m < ARCH_ACTIONS_MAX; m++)
+		free(parts[m]);
 	return error;
-}
-
-/* Returns a site's number in records; an unused one without a stub. */
-static uint32_t site_number(
-	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
-{
-	size_t count;
-	const struct reg_stub *stubs = registry_stubs(registry, pc, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (stubs[i].session == session && stubs[i].key == key)
-			return stubs[i].site;
-	return UINT32_MAX;
 }
 
 enum { PART_ROLE_BITS = 2, PART_BITS = 28 };
@@ -479,8 +391,7 @@ static struct pair_part part_of(uint32_t word)
 struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
 	struct selection *selection, const struct registry *registry)
 {
-	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
-	struct group_parts group = {{parts}};
+	AUTO_FREE struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
 	struct probe_error *error;
 
 	if (!parts)
@@ -488,17 +399,21 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		parts[i] = part_of(
 			registry_probe(registry, selection->probes[i].key, session->id)->part);
-		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs)
-			session->pairs = parts[i].pair + 1;
+		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs.count)
+			session->pairs.count = parts[i].pair + 1;
 	}
-	error = add_all(session, arch, selection, &group, NULL);
+	error = add_all(session, arch, selection, &parts, NULL);
 	for (size_t i = 0; i < session->site_count && !error; i++) {
 		struct session_site *site = &session->sites[i];
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(registry, site->pc, &count);
 
-		site->number = site_number(
-			registry, session->id, site->pc, session->known[site->probe].key);
+		site->number = UINT32_MAX; /* unused: the site has no stub */
+		for (size_t k = count; k-- > 0;)
+			if (stubs[k].session == session->id &&
+				stubs[k].key == session->known[site->probe].key)
+				site->number = stubs[k].site;
 	}
-	free(parts);
 	return error;
 }
 
@@ -507,32 +422,18 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 	session->probe_count = probes;
 	while (session->site_count > sites)
 		free(session->sites[--session->site_count].bound);
-	for (size_t m = 0; m < session->member_count; m++)
-		session_unprepare(session->members[m], probes, sites);
+	for (size_t m = 0; m < session->group.member_count; m++)
+		session_unprepare(session->group.members[m], probes, sites);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------- */
-
-static void add_flights(const struct probe_session *s, struct data_needs *needs)
-{
-	const struct probe_session_options *o = &s->options;
-	long threads = procfs_status_number(s->target->pid, "Threads:");
-	bool by_any = o->follow_children || (s->keep_bytes && o->gather.match);
-
-	/* If pairs are found by name, later libraries may add some. */
-	needs->pairs = s->pairs || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs : 1;
-	needs->by_key = o->gather.match != NULL;
-	needs->flights_min = by_any ? DATA_FLIGHTS_FORKS : 0;
-	needs->threads = threads > 0 ? (size_t)threads : 1;
-	needs->keep_bytes = (s->keep_bytes + 7) & ~(size_t)7;
-	needs->text_bytes = s->asked.match_string ? s->asked.string_bytes : 0;
-}
 
 struct data_needs session_needs(const struct probe_session *session)
 {
 	const struct probe_session_options *o = &session->options;
 	const struct probe_gather *g = &o->gather;
 	struct data_needs needs = {0};
+	long threads;
 
 	if (o->kind == PROBE_SESSION_RECORD)
 		needs = (struct data_needs){.ring_bytes = o->ring_bytes, .overwrite = o->overwrite};
@@ -543,8 +444,18 @@ struct data_needs session_needs(const struct probe_session *session)
 			.string_count = session->asked.parts.string_count,
 			.string_bytes = session->asked.parts.string_bytes,
 			.keys_max = g->keys_max ? g->keys_max : PROBE_KEYS_DEFAULT};
-	if (session_has_pairs(session))
-		add_flights(session, &needs);
+	if (!session_has_pairs(session))
+		return needs;
+	/* If pairs are found by name, later libraries may add some. */
+	needs.pairs =
+		session->pairs.count || g->pairing == PROBE_PAIRING_NONE ? session->pairs.count : 1;
+	needs.by_key = g->match != NULL;
+	if (o->follow_children || (session->pairs.keep_bytes && g->match))
+		needs.flights_min = DATA_FLIGHTS_FORKS;
+	threads = procfs_status_number(session->target->pid, "Threads:");
+	needs.threads = threads > 0 ? (size_t)threads : 1;
+	needs.keep_bytes = (session->pairs.keep_bytes + 7) & ~(size_t)7;
+	needs.text_bytes = session->asked.match_string ? session->asked.string_bytes : 0;
 	return needs;
 }
 
@@ -553,23 +464,6 @@ struct data_needs session_needs(const struct probe_session *session)
 static const struct arch_expr *if_any(const struct arch_expr *expr)
 {
 	return expr->count ? expr : NULL;
-}
-
-static void describe_switches(const struct probe_session *s, const struct reg_session *reg,
-	uint32_t slot, struct arch_stub *stub)
-{
-	if (!s->options.switched)
-		return;
-	stub->on = reg->data + DATA_SWITCH_OFFSET;
-	stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) +
-		    slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, off);
-	stub->on_until_full = s->options.until_full;
-}
-
-static unsigned int parts_of(const struct probe_gather *g)
-{
-	return (g->sum ? ARCH_GATHER_SUM : 0) | (g->extremes ? ARCH_GATHER_EXTREMES : 0) |
-	       (g->last ? ARCH_GATHER_LAST : 0) | (g->histogram ? ARCH_GATHER_BUCKETS : 0);
 }
 
 static void describe_flights(const struct probe_session *s, const struct reg_session *reg,
@@ -608,9 +502,12 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	uint32_t slot, const struct session_probe *part, const struct bound *bound,
 	struct arch_action *action)
 {
+	const struct probe_gather *what = &s->options.gather;
 	struct arch_gather *g = &action->gather;
 
-	g->parts = parts_of(&s->options.gather);
+	g->parts = (what->sum ? ARCH_GATHER_SUM : 0) | (what->extremes ? ARCH_GATHER_EXTREMES : 0) |
+		   (what->last ? ARCH_GATHER_LAST : 0) |
+		   (what->histogram ? ARCH_GATHER_BUCKETS : 0);
 	g->value = if_any(&bound->value);
 	g->is_signed = part->types.value_signed;
 	g->is_double = part->types.value_double;
@@ -630,18 +527,6 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
-static void describe_record(
-	const struct probe_session *s, const struct reg_session *reg, struct arch_record *ret)
-{
-	*ret = (struct arch_record){.rings = reg->rings,
-		.rings_shift = reg->rings_shift,
-		.ring_bytes = reg->ring_bytes,
-		.overwrite = s->options.overwrite,
-		.room = s->options.wait_ns ? reg->data + DATA_ROOM_OFFSET : 0,
-		.wait_ticks = s->wait_ticks,
-		.wait_scale = s->tick_ns32};
-}
-
 /* Describes what a hit of a site leaves in the session. */
 static void describe_action(const struct probe_session *s, const struct reg_session *reg,
 	uint32_t slot, const struct session_site *site, struct arch_action *action)
@@ -653,25 +538,19 @@ static void describe_action(const struct probe_session *s, const struct reg_sess
 		action->kind = s->options.spans && begins ? ARCH_ACTION_BEGIN : ARCH_ACTION_RECORD;
 		if (s->options.spans)
 			describe_flights(s, reg, part, site->bound, action);
-		describe_record(s, reg, &action->record);
+		action->record = (struct arch_record){.rings = reg->rings,
+			.rings_shift = reg->rings_shift,
+			.ring_bytes = reg->ring_bytes,
+			.overwrite = s->options.overwrite,
+			.room = s->options.wait_ns ? reg->data + DATA_ROOM_OFFSET : 0,
+			.wait_ticks = s->gates.room_ticks,
+			.wait_scale = s->tick_ns32};
 	} else if (s->options.kind == PROBE_SESSION_GATHER) {
 		action->kind = begins ? ARCH_ACTION_BEGIN : ARCH_ACTION_GATHER;
 		describe_flights(s, reg, part, site->bound, action);
 		if (!begins)
 			describe_gather(s, reg, slot, part, site->bound, action);
 	}
-}
-
-static void describe_member(
-	const struct probe_session *s, uint32_t slot, uint32_t number, struct arch_action *action)
-{
-	const struct reg_session *layout = &s->part.layout;
-
-	*action = (struct arch_action){.kind = ARCH_ACTION_COUNT,
-		.slots = layout->slots,
-		.slots_shift = layout->slots_shift,
-		.slot_offset = slot * sizeof(struct probe_slot)};
-	describe_action(s, layout, slot, &s->sites[number], action);
 }
 
 /* Describes a site's stub; see struct install. */
@@ -681,7 +560,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	const struct probe_session *s = data;
 	const struct session_site *site = &s->sites[number];
 	const struct record_layout *layout =
-		s->recorder ? &s->recorder->sites[number].layout : &site->layout;
+		s->group.recorder ? &s->group.recorder->sites[number].layout : &site->layout;
 
 	stub->captures = layout->captures;
 	stub->capture_count = layout->capture_count;
@@ -692,10 +571,24 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->rate_ticks = s->rate_ticks;
 	stub->rate_word = reg->data + DATA_RATE_OFFSET;
 	stub->pid = s->target_pid;
-	describe_switches(s, reg, slot, stub);
+	if (s->options.switched) {
+		stub->on = reg->data + DATA_SWITCH_OFFSET;
+		stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) +
+			    slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, off);
+		stub->on_until_full = s->options.until_full;
+	}
 	describe_action(s, reg, slot, site, &stub->actions[0]);
-	for (size_t m = 0; m < s->member_count; m++)
-		describe_member(s->members[m], slot, number, &stub->actions[stub->action_count++]);
+	for (size_t m = 0; m < s->group.member_count; m++) {
+		const struct probe_session *member = s->group.members[m];
+		struct arch_action *action = &stub->actions[stub->action_count++];
+
+		reg = &member->group.part.layout;
+		*action = (struct arch_action){.kind = ARCH_ACTION_COUNT,
+			.slots = reg->slots,
+			.slots_shift = reg->slots_shift,
+			.slot_offset = slot * sizeof(struct probe_slot)};
+		describe_action(member, reg, slot, &member->sites[number], action);
+	}
 }
 
 /* Does a stub of the session read the time? */
@@ -703,8 +596,8 @@ static bool takes_time(const struct probe_session *s)
 {
 	const struct probe_session_options *o = &s->options;
 
-	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last || s->pairs ||
-	       o->gather.pairing != PROBE_PAIRING_NONE;
+	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last ||
+	       s->pairs.count || o->gather.pairing != PROBE_PAIRING_NONE;
 }
 
 struct install session_attach(
@@ -717,9 +610,9 @@ struct install session_attach(
 	install.session = session->id;
 	install.stubs.takes_time = takes_time(session);
 	install.stubs.waits = session->options.wait_ns != 0;
-	for (size_t m = 0; m < session->member_count; m++) {
-		install.stubs.takes_time |= takes_time(session->members[m]);
-		install.stubs.waits |= session->members[m]->options.wait_ns != 0;
+	for (size_t m = 0; m < session->group.member_count; m++) {
+		install.stubs.takes_time |= takes_time(session->group.members[m]);
+		install.stubs.waits |= session->group.members[m]->options.wait_ns != 0;
 	}
 	install.stubs.follow_children = session->options.follow_children;
 	install.data.file = session->options.file;

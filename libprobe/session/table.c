@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/value.h"
 #include "libprobe/session/session.h"
 
@@ -52,48 +54,31 @@ static char *place(char **at, const void *bytes, size_t length)
 	return placed;
 }
 
-static const char *place_name(char **at, const char *name)
+/* Copies what a row points to into a block of its own: keys, buckets, and bytes. False without
+ * memory. */
+static bool row_own(struct probe_table_row *row, size_t key_count)
 {
-	return name ? place(at, name, strlen(name) + 1) : NULL;
-}
-
-static size_t name_bytes(const char *name)
-{
-	return name ? strlen(name) + 1 : 0;
-}
-
-/* Returns the bytes of a row's block: keys, buckets, and bytes without alignment. */
-static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
-{
-	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
-		       name_bytes(row->name) + name_bytes(row->begin_provider) +
-		       name_bytes(row->begin_name);
+	const char **names[] = {&row->provider, &row->name, &row->begin_provider, &row->begin_name};
+	size_t bytes = (key_count + 1) * sizeof(struct probe_value);
+	struct probe_value *keys;
+	char *at;
 
 	if (row->row.buckets)
 		bytes += PROBE_BUCKETS * sizeof(uint64_t);
-	for (size_t i = 0; i < key_count; i++) {
-		if (value_has_bytes(&row->row.keys[i]))
-			bytes += row->row.keys[i].length;
-	}
-	return bytes;
-}
-
-/* Copies what a row points to into its block. False without memory. */
-static bool row_own(struct probe_table_row *row, size_t key_count)
-{
-	char *block = malloc(block_bytes(row, key_count)), *at;
-	struct probe_value *keys = (struct probe_value *)(void *)block;
-
-	if (!block)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		bytes += *names[i] ? strlen(*names[i]) + 1 : 0;
+	for (size_t i = 0; i < key_count; i++)
+		bytes += value_has_bytes(&row->row.keys[i]) ? row->row.keys[i].length : 0;
+	keys = malloc(bytes);
+	if (!keys)
 		return false;
 	at = (char *)(keys + key_count + 1);
 	if (row->row.buckets)
 		row->row.buckets = (const uint64_t *)(void *)place(
 			&at, row->row.buckets, PROBE_BUCKETS * sizeof(uint64_t));
-	row->provider = place_name(&at, row->provider);
-	row->name = place_name(&at, row->name);
-	row->begin_provider = place_name(&at, row->begin_provider);
-	row->begin_name = place_name(&at, row->begin_name);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (*names[i])
+			*names[i] = place(&at, *names[i], strlen(*names[i]) + 1);
 	for (size_t i = 0; i < key_count; i++) {
 		keys[i] = row->row.keys[i];
 		if (value_has_bytes(&keys[i]))
@@ -200,28 +185,42 @@ static void table_merge(struct probe_table *table)
 
 /* ---- Limited tables ------------------------------------------------------------- */
 
-struct wanted {
+/* The first `count` rows of a table in the order of table_compare(). */
+struct lookup {
 	const struct probe_table *table;
+	struct probe_table_row **rows; /* NULL if the table itself is in this order */
+	size_t count;
+};
+
+static struct probe_table_row *lookup_at(const struct lookup *lookup, size_t index)
+{
+	return lookup->rows ? lookup->rows[index] : &lookup->table->rows[index];
+}
+
+struct wanted {
+	const struct lookup *lookup;
 	const struct probe_table_row *row;
 };
 
-static bool is_before(const void *data, size_t index)
+static int compare_wanted(const struct wanted *wanted, size_t index)
 {
-	const struct wanted *wanted = data;
-
-	return table_compare(&wanted->table->rows[index], wanted->row,
-		       (void *)(uintptr_t)wanted->table) < 0;
+	return table_compare(lookup_at(wanted->lookup, index), wanted->row,
+		(void *)(uintptr_t)wanted->lookup->table);
 }
 
-struct probe_table_row *table_find(
-	const struct probe_table *table, size_t count, const struct probe_table_row *row)
+static bool is_before(const void *wanted, size_t index)
 {
-	const struct wanted wanted = {table, row};
-	size_t at = array_partition(count, is_before, &wanted);
+	return compare_wanted(wanted, index) < 0;
+}
 
-	if (at == count || table_compare(&table->rows[at], row, (void *)(uintptr_t)table))
-		return NULL;
-	return &table->rows[at];
+/* Finds the row with the names and keys of another; or NULL. */
+static struct probe_table_row *lookup_find(
+	const struct lookup *lookup, const struct probe_table_row *row)
+{
+	const struct wanted wanted = {lookup, row};
+	size_t at = array_partition(lookup->count, is_before, &wanted);
+
+	return at < lookup->count && !compare_wanted(&wanted, at) ? lookup_at(lookup, at) : NULL;
 }
 
 /* Replaces a row's keys, if any, by PROBE_VALUE_OTHER. */
@@ -245,7 +244,8 @@ void probe_table_limit(struct probe_table *table, size_t rows_max)
 static struct probe_error *add_limited(
 	struct probe_table *table, size_t sorted, const struct probe_table_row *row)
 {
-	struct probe_table_row *sum = table_find(table, sorted, row);
+	const struct lookup known = {table, NULL, sorted};
+	struct probe_table_row *sum = lookup_find(&known, row);
 	struct probe_error *error;
 
 	if (sum) {
@@ -257,7 +257,7 @@ static struct probe_error *add_limited(
 		return error;
 	row = &table->rows[table->count - 1];
 	table_row_fold(table, &table->rows[table->count - 1]);
-	sum = table_find(table, sorted, row);
+	sum = lookup_find(&known, row);
 	if (!sum)
 		return NULL;
 	add_row(sum, row);
@@ -306,16 +306,6 @@ static struct probe_error *append_row(struct probe_table *table, const struct pr
 	return table_append(table, &its);
 }
 
-/* Adds the probes' totals, such as lost hits. */
-static void table_add_totals(
-	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count)
-{
-	for (size_t i = 0; i < probe_count; i++) {
-		table->lost += probes[i].lost;
-		table->unmatched += probes[i].unmatched;
-	}
-}
-
 struct probe_error *table_add_rows(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count)
 {
@@ -323,11 +313,14 @@ struct probe_error *table_add_rows(struct probe_table *table, const struct probe
 
 	for (size_t i = 0; i < count && !error; i++)
 		error = append_row(table, &rows[i], probes, probe_count);
-	if (!error) {
-		table_add_totals(table, probes, probe_count);
-		table_merge(table);
+	if (error)
+		return error;
+	for (size_t i = 0; i < probe_count; i++) {
+		table->lost += probes[i].lost;
+		table->unmatched += probes[i].unmatched;
 	}
-	return error;
+	table_merge(table);
+	return NULL;
 }
 
 /* ---- Order ---------------------------------------------------------------------- */
@@ -417,6 +410,106 @@ bool table_name_aborts(const char *name)
 	return false;
 }
 
+/* ==== Buckets ================================================================================= */
+
+/* Histograms of stubs (arch/layout.h): the range of each bucket, and percentiles. */
+
+_Static_assert(PROBE_BUCKETS == CELL_BUCKETS, "rows are cells, read");
+
+void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
+{
+	uint64_t low = index;
+	unsigned int shift = 0;
+
+	if (index >= CELL_NEGATIVE) {
+		*low_ret = INT64_MIN;
+		*high_ret = UINT64_MAX; /* as a signed number: -1 */
+		return;
+	}
+	if (index >= 1u << CELL_SUB_BITS) {
+		shift = (unsigned int)(index >> CELL_SUB_BITS) - 1;
+		low = (index - ((uint64_t)shift << CELL_SUB_BITS)) << shift;
+	}
+	*low_ret = (int64_t)low;
+	*high_ret = low + ((UINT64_C(1) << shift) - 1);
+}
+
+/* A bucket of doubles; see CELL_DOUBLE_LEAST. */
+static void double_bucket(size_t index, double *low_ret, double *high_ret)
+{
+	const int parts = 1 << CELL_SUB_BITS;
+	int power = (int)(index >> CELL_SUB_BITS) + CELL_DOUBLE_LEAST, part = (int)index % parts;
+
+	*low_ret = index ? ldexp(1 + (double)part / parts, power) : 0;
+	*high_ret =
+		index + 1 < CELL_NEGATIVE ? ldexp(1 + (double)(part + 1) / parts, power) : INFINITY;
+	if (index >= CELL_NEGATIVE) {
+		*low_ret = -INFINITY;
+		*high_ret = 0;
+	}
+}
+
+void probe_row_bucket(const struct probe_row *row, size_t index, double *low_ret, double *high_ret)
+{
+	uint64_t high;
+	int64_t low;
+
+	if (row->is_float) {
+		double_bucket(index, low_ret, high_ret);
+		return;
+	}
+	probe_bucket_range(index, &low, &high);
+	*low_ret = (double)(uint64_t)low * row->unit;
+	*high_ret = (double)high * row->unit;
+	if (index >= CELL_NEGATIVE) {
+		*low_ret = -INFINITY;
+		*high_ret = -1;
+	}
+}
+
+/* Returns a bucket's middle in the row's unit, within the row's extremes. */
+static double bucket_middle(const struct probe_row *row, size_t index)
+{
+	double middle, least, most, low, high;
+
+	probe_row_bucket(row, index, &low, &high);
+	if (index == CELL_NEGATIVE)
+		middle = value_number(&row->min, &least) && least < 0 ? least / 2 : -1;
+	else
+		middle = (low + high) / 2;
+	if (value_number(&row->min, &least) && middle < least)
+		middle = least;
+	if (value_number(&row->max, &most) && middle > most)
+		middle = most;
+	return middle;
+}
+
+/* Returns the smallest value that at least `percent` per cent of all do not exceed. */
+double probe_row_percentile(const struct probe_row *row, double percent)
+{
+	uint64_t total = 0, below, rank;
+	double wanted;
+
+	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++)
+		total += row->buckets[i];
+	if (!total)
+		return NAN;
+	/* 99.9 has no exact double, but its rank among 1000 must be 999. */
+	wanted = percent / 100 * (double)total * (1 - 1e-12);
+	rank = (uint64_t)wanted;
+	if (rank < 1 || (double)rank < wanted)
+		rank++;
+	below = row->buckets[CELL_NEGATIVE];
+	if (below >= rank)
+		return bucket_middle(row, CELL_NEGATIVE);
+	for (size_t i = 0; i < CELL_NEGATIVE; i++) {
+		below += row->buckets[i];
+		if (below >= rank)
+			return bucket_middle(row, i);
+	}
+	return bucket_middle(row, CELL_NEGATIVE - 1);
+}
+
 /* ==== Since =================================================================================== */
 
 /* The growth of a table since an earlier one. */
@@ -503,34 +596,6 @@ static long double sum_since(const struct probe_row *now, const struct probe_row
 	return now->is_signed && grown >= 0x1p63L ? grown - 0x1p64L : grown;
 }
 
-static void subtract(struct probe_table_row *row, const struct probe_table_row *before)
-{
-	uint64_t *buckets = (uint64_t *)(uintptr_t)row->row.buckets;
-
-	for (size_t i = 0; buckets && before->row.buckets && i < PROBE_BUCKETS; i++)
-		buckets[i] = minus(buckets[i], before->row.buckets[i]);
-	difference_extremes(&row->row, &before->row);
-	row->row.count = minus(row->row.count, before->row.count);
-	row->row.sum = sum_since(&row->row, &before->row);
-	row->unmatched = minus(row->unmatched, before->unmatched);
-	value_number(&before->row.last, &row->first);
-}
-
-/*
- * Returns true if a row has news. Refused or overwritten sites are news, unless the table has keys.
- */
-static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
-{
-	return row->row.count || row->unmatched || row->row.in_flight ||
-	       (!table->key_count && (row->coverage.refused || row->coverage.overwritten));
-}
-
-/* An earlier table's rows in the order of table_compare(). */
-struct lookup {
-	const struct probe_table *table;
-	const struct probe_table_row **rows;
-};
-
 static int compare_pointers(const void *a, const void *b, void *data)
 {
 	const struct probe_table_row *const *left = a, *const *right = b;
@@ -540,7 +605,8 @@ static int compare_pointers(const void *a, const void *b, void *data)
 
 static bool lookup_init(struct lookup *lookup, const struct probe_table *table)
 {
-	*lookup = (struct lookup){table, calloc(table->count + 1, sizeof(*lookup->rows))};
+	*lookup = (struct lookup){
+		table, calloc(table->count + 1, sizeof(*lookup->rows)), table->count};
 	if (!lookup->rows)
 		return false;
 	for (size_t i = 0; i < table->count; i++)
@@ -549,32 +615,6 @@ static bool lookup_init(struct lookup *lookup, const struct probe_table *table)
 		qsort_r(lookup->rows, table->count, sizeof(*lookup->rows), compare_pointers,
 			(void *)(uintptr_t)table);
 	return true;
-}
-
-struct wanted_since {
-	const struct lookup *lookup;
-	const struct probe_table_row *row;
-};
-
-static int compare(const struct wanted_since *wanted, size_t index)
-{
-	const struct lookup *lookup = wanted->lookup;
-
-	return table_compare(lookup->rows[index], wanted->row, (void *)(uintptr_t)lookup->table);
-}
-
-static bool since_is_before(const void *wanted, size_t index)
-{
-	return compare(wanted, index) < 0;
-}
-
-static const struct probe_table_row *lookup_find(
-	const struct lookup *lookup, const struct probe_table_row *row)
-{
-	const struct wanted_since wanted = {lookup, row};
-	size_t at = array_partition(lookup->table->count, since_is_before, &wanted);
-
-	return at < lookup->table->count && compare(&wanted, at) == 0 ? lookup->rows[at] : NULL;
 }
 
 static struct probe_error *append_since(
@@ -587,19 +627,22 @@ static struct probe_error *append_since(
 	if (error)
 		return error;
 	row = &since->rows[since->count - 1];
-	if (before)
-		subtract(row, before);
-	if (!is_news(since, row))
+	if (before) {
+		uint64_t *buckets = (uint64_t *)(uintptr_t)row->row.buckets;
+
+		for (size_t i = 0; buckets && before->row.buckets && i < PROBE_BUCKETS; i++)
+			buckets[i] = minus(buckets[i], before->row.buckets[i]);
+		difference_extremes(&row->row, &before->row);
+		row->row.count = minus(row->row.count, before->row.count);
+		row->row.sum = sum_since(&row->row, &before->row);
+		row->unmatched = minus(row->unmatched, before->unmatched);
+		value_number(&before->row.last, &row->first);
+	}
+	/* Refused or overwritten sites are news, unless the table has keys. */
+	if (!row->row.count && !row->unmatched && !row->row.in_flight &&
+		(since->key_count || (!row->coverage.refused && !row->coverage.overwritten)))
 		table_row_free(&since->rows[--since->count]);
 	return NULL;
-}
-
-static bool any_gone(const struct probe_table *earlier, const struct lookup *now)
-{
-	for (size_t i = 0; i < earlier->count; i++)
-		if (!lookup_find(now, &earlier->rows[i]))
-			return true;
-	return false;
 }
 
 /*
@@ -609,19 +652,21 @@ static bool any_gone(const struct probe_table *earlier, const struct lookup *now
 static struct probe_error *fold_gone(const struct probe_table *earlier,
 	const struct probe_table *table, struct probe_table **ret)
 {
-	struct lookup now;
 	struct probe_error *error = NULL;
+	struct lookup now;
+	size_t i = 0;
 
-	*ret = NULL;
 	if (!table->key_count || !earlier->count)
 		return NULL;
 	if (!lookup_init(&now, table))
 		return probe_error_no_memory();
-	if (any_gone(earlier, &now)) {
+	while (i < earlier->count && lookup_find(&now, &earlier->rows[i]))
+		i++;
+	if (i < earlier->count) {
 		error = probe_table_create(earlier->key_count, ret);
 		if (!error)
 			error = probe_table_add_table(*ret, earlier);
-		for (size_t i = 0; !error && i < (*ret)->count; i++)
+		for (i = 0; !error && i < (*ret)->count; i++)
 			if (!lookup_find(&now, &(*ret)->rows[i]))
 				table_row_fold(*ret, &(*ret)->rows[i]);
 		if (!error)
@@ -676,88 +721,52 @@ static struct probe_error *append_probe(
 					   .coverage = probe->coverage});
 }
 
-/* Finds the probes without a row; NULL without memory. */
-static bool *find_silent(const struct probe_row *rows, size_t count, size_t probe_count)
-{
-	bool *silent = malloc(probe_count + 1);
-
-	if (!silent)
-		return NULL;
-	memset(silent, true, probe_count + 1);
-	for (size_t i = 0; i < count; i++) {
-		if (rows[i].probe < probe_count)
-			silent[rows[i].probe] = false;
-		if (rows[i].begin < probe_count)
-			silent[rows[i].begin] = false;
-	}
-	return silent;
-}
-
 /* Adds a row for each probe without one. Pairs need an end event without a start event for that. */
 static struct probe_error *append_silent(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count, bool paired)
 {
-	bool *silent = find_silent(rows, count, probe_count);
-	struct probe_error *error = silent ? NULL : probe_error_no_memory();
+	AUTO_FREE bool *has_row = calloc(probe_count + 1, sizeof(*has_row));
+	struct probe_error *error = has_row ? NULL : probe_error_no_memory();
 
-	for (size_t i = 0; i < probe_count && !error; i++) {
-		if (silent[i] && (!paired || probes[i].unmatched))
-			error = append_probe(table, &probes[i], false);
+	for (size_t i = 0; i < count && !error; i++) {
+		if (rows[i].probe < probe_count)
+			has_row[rows[i].probe] = true;
+		if (rows[i].begin < probe_count)
+			has_row[rows[i].begin] = true;
 	}
-	free(silent);
-	return error;
-}
-
-static struct probe_error *add_counts(
-	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count)
-{
-	struct probe_error *error = NULL;
-
 	for (size_t i = 0; i < probe_count && !error; i++)
-		error = append_probe(table, &probes[i], true);
-	if (!error) {
-		table_add_totals(table, probes, probe_count);
-		table_merge(table);
-	}
+		if (!has_row[i] && (!paired || probes[i].unmatched))
+			error = append_probe(table, &probes[i], false);
 	return error;
-}
-
-/* Adds open pairs to the table, which rows with keys do not count. */
-static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
-{
-	uint64_t *flights = gather_flights(session);
-
-	if (!flights)
-		return probe_error_no_memory();
-	for (uint32_t i = 0; i < session->pairs; i++)
-		table->in_flight += flights[i];
-	free(flights);
-	return NULL;
 }
 
 struct probe_error *probe_table_add(struct probe_table *table, struct probe_session *session,
 	const struct probe_session_options *options)
 {
-	const struct probe_session_probe *probes;
-	size_t probe_count, count;
-	struct probe_error *error;
-	struct probe_row *rows;
+	const struct probe_session_probe *probes = session->probes;
+	size_t probe_count = session->probe_count, count;
+	AUTO_FREE struct probe_row *rows = NULL;
+	AUTO_FREE uint64_t *flights = NULL;
+	struct probe_error *error = NULL;
 
 	if (options->kind == PROBE_SESSION_COUNT) {
-		probes = probe_session_probes(session, &probe_count);
-		return add_counts(table, probes, probe_count);
+		for (size_t i = 0; i < probe_count && !error; i++)
+			error = append_probe(table, &probes[i], true);
+		return error ? error : table_add_rows(table, NULL, 0, probes, probe_count);
 	}
 	error = probe_session_rows(session, &rows, &count);
 	if (error)
 		return error;
-	probes = probe_session_probes(session, &probe_count);
-	if (!options->gather.key_count)
+	if (!options->gather.key_count) {
 		error = append_silent(table, rows, count, probes, probe_count,
 			options->gather.pairing != PROBE_PAIRING_NONE);
-	else if (session->pairs)
-		error = add_in_flight(table, session);
-	if (!error)
-		error = table_add_rows(table, rows, count, probes, probe_count);
-	free(rows);
-	return error;
+	} else if (session->pairs.count) {
+		/* Rows with keys do not count open pairs. */
+		flights = gather_flights(session);
+		if (!flights)
+			return probe_error_no_memory();
+		for (uint32_t i = 0; i < session->pairs.count; i++)
+			table->in_flight += flights[i];
+	}
+	return error ? error : table_add_rows(table, rows, count, probes, probe_count);
 }

@@ -43,64 +43,53 @@ static struct probe_error *parse_bytes(
 	return NULL;
 }
 
-static bool is_word(const char *text, size_t length, const char *word)
-{
-	return length == strlen(word) && !memcmp(text, word, length);
-}
-
-static struct probe_error *parse_word(const struct tracer_kind *kind, const char *text,
-	size_t length, struct tracer_stack_options *ret)
-{
-	bool heap = kind->output == PROBE_TRACER_HEAP;
-	size_t prefix = sizeof(bytes_prefix) - 1;
-
-	if (heap && is_word(text, length, "live"))
-		ret->live = true;
-	else if (heap && is_word(text, length, "total"))
-		ret->total = true;
-	else if (is_word(text, length, "frames"))
-		ret->frames = true;
-	else if (is_word(text, length, "folded"))
-		ret->folded = true;
-	else if (is_word(text, length, "flamegraph"))
-		ret->flamegraph = true;
-	else if (is_word(text, length, "pprof"))
-		ret->pprof = true;
-	else if (length >= prefix && !memcmp(text, bytes_prefix, prefix))
-		return parse_bytes(heap ? "-t heap," : "-t stack,", text + prefix, length - prefix,
-			&ret->bytes);
-	else
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, folded, "
-			"flamegraph and pprof",
-			kind->name, (int)length, text, heap ? "live, total, " : "");
-	return NULL;
-}
-
 static struct probe_error *tracer_stack_parse(
 	const struct probe_tracer_spec *spec, struct tracer_stack_options *ret)
 {
 	const char *name = spec->kind->name, *operand = spec->operand;
-	struct probe_error *error = NULL;
+	bool heap = spec->kind->output == PROBE_TRACER_HEAP;
+	const struct {
+		const char *word;
+		bool *set;
+	} words[] = {{"frames", &ret->frames}, {"folded", &ret->folded},
+		{"flamegraph", &ret->flamegraph}, {"pprof", &ret->pprof}, {"live", &ret->live},
+		{"total", &ret->total}};
+	const size_t count = heap ? 6 : 4, prefix = sizeof(bytes_prefix) - 1;
 
 	*ret = (struct tracer_stack_options){0};
-	while (operand && !error) {
-		size_t length = strcspn(operand, ",");
+	while (operand) {
+		size_t length = strcspn(operand, ","), i = 0;
+		struct probe_error *error;
 
-		error = parse_word(spec->kind, operand, length, ret);
+		while (i < count &&
+			(length != strlen(words[i].word) || memcmp(operand, words[i].word, length)))
+			i++;
+		if (i < count) {
+			*words[i].set = true;
+		} else if (length >= prefix && !memcmp(operand, bytes_prefix, prefix)) {
+			error = parse_bytes(heap ? "-t heap," : "-t stack,", operand + prefix,
+				length - prefix, &ret->bytes);
+			if (error)
+				return error;
+		} else {
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, "
+				"folded, flamegraph and pprof",
+				name, (int)length, operand, heap ? "live, total, " : "");
+		}
 		operand = operand[length] ? operand + length + 1 : NULL;
 	}
-	if (!error && ret->frames && ret->bytes)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+	if (ret->frames && ret->bytes)
+		return probe_error_new(PROBE_ERROR_USAGE,
 			"-t %s: either frames, which copies no bytes, or bytes=N", name);
-	if (!error && ret->folded + ret->flamegraph + ret->pprof > 1)
-		error = probe_error_new(
+	if (ret->folded + ret->flamegraph + ret->pprof > 1)
+		return probe_error_new(
 			PROBE_ERROR_USAGE, "-t %s: one of folded, flamegraph and pprof", name);
-	if (!error && ret->live && ret->total)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+	if (ret->live && ret->total)
+		return probe_error_new(PROBE_ERROR_USAGE,
 			"-t %s: either live, what is not freed, or total, all that was allocated",
 			name);
-	return error;
+	return NULL;
 }
 
 static void take_stacks(
@@ -114,57 +103,12 @@ static void take_stacks(
 	}
 }
 
-/* Hits that free memory need no stack, but none may be missing. */
-static struct probe_error *configure_heap(struct probe_session_options *options)
-{
-	if (options->filter)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"-f: tracer 'heap' needs each free of what it has seen allocated; a filter "
-			"would leave some out");
-	if (options->gather.match)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--match: tracer 'heap' matches a free with its allocation by the pointer");
-	options->kind = PROBE_SESSION_RECORD;
-	options->begin_stacks = true;
-	return NULL;
-}
-
-/* Sets the session's options for a tracer with stacks. */
-static struct probe_error *tracer_stack_configure(
-	const struct probe_tracer_spec *spec, struct probe_session_options *options)
-{
-	struct tracer_stack_options its;
-	struct probe_error *error = tracer_stack_parse(spec, &its);
-
-	if (!error && spec->kind->output == PROBE_TRACER_HEAP)
-		error = configure_heap(options);
-	else
-		options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
-	if (!error)
-		take_stacks(&its, options);
-	return error;
-}
-
-/* Parses the value of --stack, a single word. */
-static struct probe_error *parse_how(const char *how, struct tracer_stack_options *ret)
-{
-	size_t prefix = sizeof(bytes_prefix) - 1;
-
-	*ret = (struct tracer_stack_options){.frames = !strcmp(how, "frames")};
-	if (!*how || ret->frames)
-		return NULL;
-	if (!strncmp(how, bytes_prefix, prefix))
-		return parse_bytes("--stack=", how + prefix, strlen(how) - prefix, &ret->bytes);
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"--stack=%s: use --stack, --stack=frames or --stack=bytes=N", how);
-}
-
 struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec, const char *how,
 	struct probe_session_options *options)
 {
 	enum probe_tracer_output output = probe_tracer_output(spec);
+	const size_t prefix = sizeof(bytes_prefix) - 1;
 	struct tracer_stack_options its;
-	struct probe_error *error;
 
 	if (output == PROBE_TRACER_LOADED)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -180,10 +124,19 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 			"--stack: tracer '%s' prints no hits; -t %s", spec->name,
 			spec->kind->has_pairs ? "span prints each pair with the stack of its end"
 					      : "stack counts hits by their stacks");
-	error = parse_how(how, &its);
-	if (!error)
-		take_stacks(&its, options);
-	return error;
+	its = (struct tracer_stack_options){.frames = !strcmp(how, "frames")};
+	if (!strncmp(how, bytes_prefix, prefix)) {
+		struct probe_error *error =
+			parse_bytes("--stack=", how + prefix, strlen(how) - prefix, &its.bytes);
+
+		if (error)
+			return error;
+	} else if (*how && !its.frames) {
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack=%s: use --stack, --stack=frames or --stack=bytes=N", how);
+	}
+	take_stacks(&its, options);
+	return NULL;
 }
 
 /* ==== Exported ================================================================================ */
@@ -218,14 +171,7 @@ static struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
 
 /* ---- Parsing ---------------------------------------------------------------------- */
 
-const struct tracer_kind *tracer_find(const char *name)
-{
-	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
-		if (strcmp(kind->name, name) == 0)
-			return kind;
-	return NULL;
-}
-
+/* Shared objects are the last kind, which has no name. */
 static const struct tracer_kind *tracer_of_objects(void)
 {
 	const struct tracer_kind *kind = tracer_builtin;
@@ -235,27 +181,12 @@ static const struct tracer_kind *tracer_of_objects(void)
 	return kind;
 }
 
-static struct probe_error *no_tracer(const char *name)
+const struct tracer_kind *tracer_find(const char *name)
 {
-	struct nearest nearest = {0};
-
 	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
-		nearest_consider(&nearest, name, kind->name);
-	if (nearest.name)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"there is no tracer '%s'; the nearest is '%s'", name, nearest.name);
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"there is no tracer '%s'; probectl-trace(1) names them, and a tracer of your own "
-		"is the path of a shared object (./%s.so)",
-		name, name);
-}
-
-/* Returns true if a name has a slash, or ends like that of a shared object. */
-static bool is_path(const char *name)
-{
-	size_t length = strlen(name);
-
-	return strchr(name, '/') || (length > 3 && !strcmp(name + length - 3, ".so"));
+		if (strcmp(kind->name, name) == 0)
+			return kind;
+	return NULL;
 }
 
 static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
@@ -290,6 +221,8 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 {
 	struct probe_tracer_spec *spec = calloc(1, sizeof(*spec));
 	struct probe_error *error = NULL;
+	struct nearest nearest = {0};
+	size_t length;
 	char *comma;
 
 	if (!spec)
@@ -305,12 +238,29 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 		*comma = '\0';
 		spec->operand = comma + 1;
 	}
-	spec->kind = is_path(spec->name) ? tracer_of_objects() : tracer_find(spec->name);
+	length = strlen(spec->name);
+	if (strchr(spec->name, '/') || (length > 3 && !strcmp(spec->name + length - 3, ".so")))
+		spec->kind = tracer_of_objects();
+	else
+		spec->kind = tracer_find(spec->name);
 	if (spec->kind && (spec->kind->output == PROBE_TRACER_PCP ||
 				  spec->kind->output == PROBE_TRACER_METRICS))
 		error = tracer_exported_parse(spec);
-	if (!error)
-		error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
+	if (!error && spec->kind) {
+		error = check_operand(spec);
+	} else if (!error) {
+		for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
+			nearest_consider(&nearest, spec->name, kind->name);
+		error = nearest.name
+				? probe_error_new(PROBE_ERROR_USAGE,
+					  "there is no tracer '%s'; the nearest is '%s'",
+					  spec->name, nearest.name)
+				: probe_error_new(PROBE_ERROR_USAGE,
+					  "there is no tracer '%s'; probectl-trace(1) names them, "
+					  "and a tracer of your own is the path of a shared object "
+					  "(./%s.so)",
+					  spec->name, spec->name);
+	}
 	if (error) {
 		probe_tracer_free(spec);
 		return error;
@@ -381,38 +331,58 @@ static struct probe_error *configure_pairs(
 	return NULL;
 }
 
-static struct probe_error *check_spans(
+/* Checks options that only some tracers have. */
+static struct probe_error *check_options(
 	const struct probe_tracer_spec *spec, const struct probe_session_options *options)
 {
-	if (!options->span_min_ns || spec->kind->has_spans)
-		return NULL;
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "--min is for tracer span; '%s' prints no pairs", spec->name);
-}
+	const struct probe_gather *gather = &options->gather;
+	const struct tracer_kind *kind = spec->kind;
 
-static struct probe_error *check_gather(
-	const struct probe_tracer_spec *spec, const struct probe_gather *gather)
-{
-	bool loaded = spec->kind->output == PROBE_TRACER_LOADED;
-
-	if (gather->key_count && spec->kind->output != PROBE_TRACER_ROWS)
+	if (gather->key_count && kind->output != PROBE_TRACER_ROWS)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-k makes a row for each key; tracer '%s' has no rows: %s", spec->name,
-			spec->kind->output == PROBE_TRACER_STACKS
+			kind->output == PROBE_TRACER_STACKS
 				? "-c -k ustack counts by stack, with other keys, too"
 				: "-c counts by key, -t latency times pairs by key");
-	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
+	if (gather->pairing != PROBE_PAIRING_NONE && !kind->has_pairs &&
+		kind->output != PROBE_TRACER_LOADED)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--pairs is for the tracers latency, transaction and span, and for your "
-			"own; "
-			"'%s' looks at each hit by itself%s%s%s",
+			"own; '%s' looks at each hit by itself%s%s%s",
 			spec->name, spec->exporter ? " (-t " : "",
 			spec->exporter ? spec->exporter->name : "",
 			spec->exporter ? ",latency)" : "");
-	if (gather->match && !spec->kind->has_pairs)
+	if (gather->match && !kind->has_pairs)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--match says which end belongs to which begin; tracer '%s' has no pairs",
 			spec->name);
+	if (options->span_min_ns && !kind->has_spans)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--min is for tracer span; '%s' prints no pairs", spec->name);
+	return NULL;
+}
+
+/* Sets the session's options for a tracer with stacks. */
+static struct probe_error *configure_stacks(
+	const struct probe_tracer_spec *spec, struct probe_session_options *options)
+{
+	bool heap = spec->kind->output == PROBE_TRACER_HEAP;
+	struct tracer_stack_options its;
+	struct probe_error *error = tracer_stack_parse(spec, &its);
+
+	if (error)
+		return error;
+	/* Hits that free memory need no stack, but none may be missing. */
+	if (heap && options->filter)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-f: tracer 'heap' needs each free of what it has seen allocated; a filter "
+			"would leave some out");
+	if (heap && options->gather.match)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match: tracer 'heap' matches a free with its allocation by the pointer");
+	options->kind = its.frames && !heap ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
+	options->begin_stacks |= heap;
+	take_stacks(&its, options);
 	return NULL;
 }
 
@@ -421,10 +391,8 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 {
 	const struct tracer_kind *kind = spec->kind;
 	struct probe_gather *gather = &options->gather;
-	struct probe_error *error = check_gather(spec, gather);
+	struct probe_error *error = check_options(spec, options);
 
-	if (!error)
-		error = check_spans(spec, options);
 	if (!error && kind->has_pairs)
 		error = configure_pairs(spec, pattern_count, gather);
 	if (error)
@@ -432,7 +400,7 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
 	options->spans = kind->has_spans;
 	if (tracer_has_stacks(kind))
-		return tracer_stack_configure(spec, options);
+		return configure_stacks(spec, options);
 	/* A loaded tracer gets the filter's value. */
 	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
 	if (kind->output != PROBE_TRACER_ROWS) {
@@ -619,7 +587,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.pcp = 11,
 		.pcp_tags = 15,
 	},
-	/* See libprobe/session/pmtrace.c. */
+	/* See "pmtrace" in this file. */
 	{
 		.name = "pmtrace",
 		.usage = "pmtrace",
@@ -702,3 +670,47 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_LOADED,
 	},
 };
+
+/* ==== pmtrace ================================================================================= */
+
+/*
+ * The tracer pmtrace: the data of Performance Co-Pilot's trace agent, by the tags of pmtrace(3).
+ * Each kind of call has its own tracer, with probes of libprobe_pmtrace.
+ */
+
+/* Without a prefix, pmtrace makes tables; with a prefix, it exports the data. */
+static const char *const prefixes[] = {"", "pcp,", "metrics,"};
+enum { PREFIXES = sizeof(prefixes) / sizeof(prefixes[0]) };
+#define FORMS(tracer)                                                                              \
+	{                                                                                          \
+		tracer, "pcp," tracer, "metrics," tracer                                           \
+	}
+
+/* clang-format off */
+static const struct {
+	const char *forms[PREFIXES];
+	struct probe_tracer_part part;
+} parts[] = {
+	{FORMS("transaction"), {.key = "str(arg0)", .match = "arg1",
+		.probes = {"pmtrace:begin", "pmtrace:end", "pmtrace:abort"}, .probe_count = 3}},
+	{FORMS("point"), {.key = "str(arg0)", .probes = {"pmtrace:point"}, .probe_count = 1}},
+	{FORMS("observe,arg1"), {.key = "str(arg0)", .probes = {"pmtrace:obs"}, .probe_count = 1}},
+	{FORMS("counter,arg1"), {.key = "str(arg0)", .probes = {"pmtrace:counter"}, .probe_count = 1}},
+};
+/* clang-format on */
+
+bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret)
+{
+	if (index >= sizeof(parts) / sizeof(parts[0]))
+		return false;
+	for (size_t i = 0; i < PREFIXES; i++) {
+		size_t length = strlen(prefixes[i]);
+
+		if (strncmp(text, prefixes[i], length) || strcmp(text + length, "pmtrace"))
+			continue;
+		*ret = parts[index].part;
+		ret->tracer = parts[index].forms[i];
+		return true;
+	}
+	return false;
+}

@@ -196,7 +196,7 @@ static void note_session(struct probe_stream *stream)
 	a->created_ns = clock_now_ns();
 	/* Events' times are in ns, though the counter is finer. */
 	a->clock_resolution_ns = 1;
-	a->options.stream_bytes = s->rings.layout.ring_bytes;
+	a->options.stream_bytes = s->data.rings.layout.ring_bytes;
 	/*
 	 * A stub reserves room for the longest record before it writes. With PROBE_STREAM_LOOP,
 	 * older records in that room are lost even if the new one is short.
@@ -251,8 +251,8 @@ static struct probe_error *start_session(struct probe_stream *stream,
 
 	if (error || !its.overwrite)
 		return error;
-	stream->reading.since =
-		calloc(2 * (size_t)stream->session->rings.layout.cpus, sizeof(struct ring_since));
+	stream->reading.since = calloc(
+		2 * (size_t)stream->session->data.rings.layout.cpus, sizeof(struct ring_since));
 	return stream->reading.since ? NULL : probe_error_no_memory();
 }
 
@@ -411,7 +411,7 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 		if (!error)
 			recording_deinit(&gone);
 	} else {
-		rings_clear(&stream->session->rings);
+		rings_clear(&stream->session->data.rings);
 	}
 	stream_queue_clear(&stream->queue);
 	stream->filter = (struct probe_stream_set){0};
@@ -508,7 +508,7 @@ struct probe_error *probe_stream_get_filter(
 static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
 	const struct probe_session *s = stream->session;
-	const struct reg_session *l = &s->rings.layout;
+	const struct reg_session *l = &s->data.rings.layout;
 	uint64_t margin = s->record_max + 2 * WORD;
 	bool full = false;
 
@@ -516,8 +516,9 @@ static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
 		uint64_t head = 0, unread;
 
-		if (!snapshot_read(&s->view, l->rings - l->data + ((uint64_t)i << l->rings_shift),
-			    &head, sizeof(head)) ||
+		if (!snapshot_read(&s->data.view,
+			    l->rings - l->data + ((uint64_t)i << l->rings_shift), &head,
+			    sizeof(head)) ||
 			head <= stream->reading.since[i].place)
 			continue;
 		unread = head - stream->reading.since[i].place;

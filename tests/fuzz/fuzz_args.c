@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/aarch64/args.h"
-#include "arch/x86/args.h"
+#include "arch/spec.h"
+#include "arch/spec.h"
 
 typedef size_t parse_fn(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 

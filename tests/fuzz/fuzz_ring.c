@@ -166,7 +166,7 @@ static void obey(struct run *run)
 
 static void check_value(const struct run *run, const struct probe_value *value)
 {
-	const char *copy = (const char *)run->session.rings.record;
+	const char *copy = (const char *)run->session.data.rings.record;
 
 	switch (value->kind) {
 	case PROBE_VALUE_STRING:
@@ -207,7 +207,7 @@ static void poll_once(struct run *run)
 
 	require(!error, "polling without a gate cannot fail");
 	for (size_t i = 0; i < RINGS; i++) {
-		const struct ring *ring = &run->session.rings.rings[i];
+		const struct ring *ring = &run->session.data.rings.rings[i];
 
 		require(ring->head - ring->tail <= RING_BYTES, "a ring holds more than it can");
 		require(ring->tail == ring->told, "the target was not told");
@@ -230,9 +230,9 @@ static void interpret(struct run *run)
 	int fd = memfd_create("data", MFD_CLOEXEC);
 
 	require(fd >= 0 && !ftruncate(fd, layout.data_size), "no memory");
-	require(!rings_open(fd, &layout, &run->session.rings), "the rings cannot be mapped");
+	require(!rings_open(fd, &layout, &run->session.data.rings), "the rings cannot be mapped");
 	close(fd);
-	run->shared = run->session.rings.base;
+	run->shared = run->session.data.rings.base;
 	make_sites(run);
 	while (run->input.at < run->input.end) {
 		run->orders++;
@@ -245,7 +245,7 @@ static void interpret(struct run *run)
 	run->session.stopped = true;
 	run->orders++;
 	poll_once(run);
-	rings_close(&run->session.rings);
+	rings_close(&run->session.data.rings);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -63,15 +63,6 @@ static bool ignores_tags(const struct stub_plan *p)
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
-/*
- * Returns true if the stub calls a function of the program. Then unwinders need saved registers at
- * fixed distances from the site's stack pointer.
- */
-static bool is_call(const struct stub_plan *p)
-{
-	return p->calls;
-}
-
 /* Lists the small frame's words: registers, FLAGS and TAGS. Returns their number. */
 static int small_words(const struct stub_plan *p, int8_t words[8])
 {
@@ -79,8 +70,11 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
-	if (is_call(p))
-		/* so that the size is the same with and without TAGS */
+	if (p->calls)
+		/*
+		 * Unwinders need saved registers at fixed distances from the site's stack pointer,
+		 * so the size is the same with and without TAGS.
+		 */
 		words[count++] = A64_STATUS;
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
@@ -105,21 +99,6 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 	return count;
 }
 
-/*
- * Adds registers beside the form's: A64_NESTED and A64_LINK for subroutines, which only stubs with
- * ALL registers have; A64_STATUS for system calls (also a wait's), loops without FEAT_LSE, and
- * large constants.
- */
-static void add_others(struct frame *f, const struct stub_plan *p, int registers)
-{
-	if (registers == ALL) {
-		f->order[f->order_count++] = A64_NESTED;
-		f->order[f->order_count++] = A64_LINK;
-	}
-	if (!is_call(p) && (registers == ALL || p->waits || !p->stub->thread.has_atomics))
-		f->order[f->order_count++] = A64_STATUS;
-}
-
 static void frame_layout(struct frame *f, const struct stub_plan *p, int registers, int temps)
 {
 	int8_t words[8];
@@ -135,8 +114,18 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 		f->order[f->order_count] = a64_register(order[f->order_count]);
 		f->order_count++;
 	}
-	if (f == &p->frame)
-		add_others(f, p, registers);
+	if (f == &p->frame) {
+		/*
+		 * Registers beside the form's: for subroutines, which only stubs with ALL registers
+		 * have; for system calls (also a wait's), loops without FEAT_LSE, large constants.
+		 */
+		if (registers == ALL) {
+			f->order[f->order_count++] = A64_NESTED;
+			f->order[f->order_count++] = A64_LINK;
+		}
+		if (!p->calls && (registers == ALL || p->waits || !p->stub->thread.has_atomics))
+			f->order[f->order_count++] = A64_STATUS;
+	}
 	count = small_words(p, words);
 	more = f->order_count - p->small.order_count;
 	for (int i = 0; i < more; i++)
@@ -181,7 +170,7 @@ static void a64_enter(struct form *f, const struct stub_plan *p)
 	struct a64 *e = set_frame(f, &p->small);
 	int registers[8], count = small_registers(p, registers);
 
-	a64_push_pair(e, A64_STEP, A64_STEP_2, p->small.size);
+	a64_pair(e, A64_PUSH_PAIR, A64_STEP, A64_STEP_2, -p->small.size);
 	if (p->keeps_flags)
 		a64_one(e, A64_GET_FLAGS, A64_STEP);
 	if (ignores_tags(p)) {
@@ -189,7 +178,7 @@ static void a64_enter(struct form *f, const struct stub_plan *p)
 		a64_one(e, A64_IGNORE_TAGS, 0);
 	}
 	for (int i = 2; i < count; i += 2)
-		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
+		a64_pair(e, A64_STORE_PAIR, registers[i], second(registers, i, count), 8 * i);
 }
 
 static void a64_leave(struct form *f, const struct stub_plan *p)
@@ -199,29 +188,16 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	int registers[8], count = small_registers(p, registers);
 
 	for (int i = 2; i < count; i += 2)
-		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
+		a64_pair(e, A64_LOAD_PAIR, registers[i], second(registers, i, count), 8 * i);
 	if (p->keeps_flags)
 		a64_one(e, A64_SET_FLAGS, A64_STEP);
 	if (ignores_tags(p))
 		a64_one(e, A64_SET_TAGS, A64_STEP_2);
-	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
+	a64_pair(e, A64_POP_PAIR, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
 	l->frame = &p->frame; /* the slow parts come next, and run with the whole frame */
 	e->has_thread = false;
-}
-
-/* With the whole frame: restores the site's tag checks, or turns them off again. */
-static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
-{
-	int8_t words[8];
-	int last = small_words(p, words) - 1;
-
-	if (!ignores_tags(p))
-		return;
-	a64_lower_load(e, A64_STEP_2, form_at(FORM_FRAME, p->frame.size - p->small.size + 8 * last),
-		sizeof(uint64_t), false);
-	a64_one(e, A64_SET_TAGS, A64_STEP_2);
 }
 
 /* Adds `bytes` to sp (A64_ADD), or subtracts them (A64_SUB). */
@@ -240,9 +216,10 @@ static void a64_grow(struct form *f, const struct stub_plan *p)
 	int count = p->frame.order_count - p->small.order_count;
 
 	if (count)
-		a64_push_pair(e, registers[0], second(registers, 0, count), rounded(count));
+		a64_pair(e, A64_PUSH_PAIR, registers[0], second(registers, 0, count),
+			-rounded(count));
 	for (int i = 2; i < count; i += 2)
-		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
+		a64_pair(e, A64_STORE_PAIR, registers[i], second(registers, i, count), 8 * i);
 	move_stack(e, A64_SUB, rounded(p->frame.temps));
 }
 
@@ -255,9 +232,10 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 
 	move_stack(e, A64_ADD, rounded(p->frame.temps));
 	for (int i = 2; i < count; i += 2)
-		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
+		a64_pair(e, A64_LOAD_PAIR, registers[i], second(registers, i, count), 8 * i);
 	if (count)
-		a64_pop_pair(e, registers[0], second(registers, 0, count), rounded(count));
+		a64_pair(
+			e, A64_POP_PAIR, registers[0], second(registers, 0, count), rounded(count));
 }
 
 /* ==== Calls of functions of the program ======================================================= */
@@ -297,20 +275,26 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 	const struct arch_call *call = &p->at->action->call;
 	struct a64 *e = ((struct a64_lowering *)f)->e;
 
-	a64_check_tags(e, p);
+	if (ignores_tags(p)) {
+		int8_t words[8];
+		int at = p->frame.size - p->small.size + 8 * (small_words(p, words) - 1);
+
+		a64_lower_load(e, A64_STEP_2, form_at(FORM_FRAME, at), sizeof(uint64_t), false);
+		a64_one(e, A64_SET_TAGS, A64_STEP_2);
+	}
 	a64_add_disp(e, 0, A64_SP, 8 * p->at->call_temp);
 	a64_add_disp(e, A64_STEP, A64_SP, p->frame.size);
 	a64_const(e, A64_STEP_2, call->pc);
-	a64_push_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
+	a64_pair(e, A64_PUSH_PAIR, FRAME, A64_STEP_2, -CALL_FRAME);
 	for (int i = 0; i < KEPT; i++)
-		a64_store_pair(e, kept[i][0], kept[i][1], kept[i][2]);
+		a64_pair(e, A64_STORE_PAIR, kept[i][0], kept[i][1], kept[i][2]);
 	a64_add_disp(e, FRAME, A64_SP, 0);
 	a64_const(e, 1, call->data);
 	a64_const(e, A64_STEP, call->function);
-	a64_call_register(e, A64_STEP);
+	a64_op(e, false, A64_BLR, 0, A64_STEP, 0);
 	for (int i = 0; i < KEPT; i++)
-		a64_load_pair(e, kept[i][0], kept[i][1], kept[i][2]);
-	a64_pop_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
+		a64_pair(e, A64_LOAD_PAIR, kept[i][0], kept[i][1], kept[i][2]);
+	a64_pair(e, A64_POP_PAIR, FRAME, A64_STEP_2, CALL_FRAME);
 	if (ignores_tags(p))
 		a64_one(e, A64_IGNORE_TAGS, 0);
 }

@@ -20,12 +20,13 @@ static void divide(struct a64 *e, const struct form_insn *i)
 
 	a64_op(e, i->wide, i->is_signed ? A64_SDIV : A64_UDIV, quotient, value, right);
 	if (i->op == FORM_MOD)
-		a64_msub(e, i->wide, value, quotient, right, value);
+		a64_op(e, i->wide, A64_MSUB | value << 10, value, quotient, right);
 }
 
 static void shift(struct a64 *e, const struct form_insn *i)
 {
 	int a = a64_register(i->a);
+	unsigned int count = (unsigned int)i->value, last = i->wide ? 63 : 31;
 
 	if (!i->is_constant)
 		a64_op(e, i->wide,
@@ -34,9 +35,9 @@ static void shift(struct a64 *e, const struct form_insn *i)
 					  : A64_LSRV,
 			a, a, a64_register(FORM_RIGHT));
 	else if (i->op == FORM_SHL)
-		a64_shift_left(e, i->wide, a, a, (unsigned int)i->value);
+		a64_bits(e, i->wide, false, a, a, -count & last, last - count);
 	else
-		a64_shift_right(e, i->wide, a, a, (unsigned int)i->value);
+		a64_bits(e, i->wide, false, a, a, count, last);
 }
 
 static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op op)
@@ -113,7 +114,7 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 	case FORM_MUL_HIGH:
 		a64_op(e, true, A64_UMULH, A64_STEP, value, right);
 		a64_op(e, true, A64_MUL, value, value, right);
-		a64_extract_pair(e, value, A64_STEP, value, i->shift);
+		a64_op(e, true, A64_EXTR | i->shift << 10, value, A64_STEP, value);
 		break;
 	default:
 		if (i->is_memory) {
@@ -148,7 +149,7 @@ static void a64_original(const struct a64_lowering *l, const struct form_insn *i
 	if (bits == 64 && from != to)
 		a64_move(l->e, to, from);
 	else if (bits < 64)
-		a64_extract(l->e, to, from, i->shift, bits, i->is_signed);
+		a64_bits(l->e, true, i->is_signed, to, from, i->shift, i->shift + bits - 1);
 }
 
 static void a64_lower_value(const struct a64_lowering *l, const struct form_insn *i)
@@ -164,11 +165,12 @@ static void a64_lower_value(const struct a64_lowering *l, const struct form_insn
 		a64_address(e, a, i->value);
 		break;
 	case FORM_LABEL:
-		a64_label_address(e, a, i->label);
+		a64_branch(e, A64_ADR | a, i->label);
 		break;
 	case FORM_MOVE:
 		if (i->bytes < sizeof(uint64_t))
-			a64_extract(e, a, a64_register(i->b), 0, 8U * i->bytes, i->is_signed);
+			a64_bits(
+				e, true, i->is_signed, a, a64_register(i->b), 0, 8U * i->bytes - 1);
 		else
 			a64_move(e, a, a64_register(i->b));
 		break;
@@ -176,7 +178,7 @@ static void a64_lower_value(const struct a64_lowering *l, const struct form_insn
 		a64_original(l, i, a);
 		break;
 	default: /* FORM_VECTOR */
-		a64_vector(e, a, i->b, i->bytes);
+		a64_op(e, false, i->bytes == 8 ? A64_FMOV : A64_FMOV_HALF, a, i->b, 0);
 		break;
 	}
 }
@@ -248,7 +250,7 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
 		base = A64_STEP;
 	}
-	a64_add_shifted(e, rd, base, a64_register(m.index), log2_of(m.scale));
+	a64_op(e, true, A64_ADD | log2_of(m.scale) << 10, rd, base, a64_register(m.index));
 	return rd;
 }
 
@@ -283,7 +285,8 @@ static bool a64_is_direct(struct form_mem m, unsigned int bytes)
 
 /* ---- Loads and stores ------------------------------------------------------------------- */
 
-void a64_lower_load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, bool is_signed)
+static void load_or_store(
+	struct a64 *e, enum a64_access access, int rt, struct form_mem m, unsigned int bytes)
 {
 	bool indexed = is_indexed(m, bytes);
 	int index = m.index, base;
@@ -292,32 +295,16 @@ void a64_lower_load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes
 		m.index = FORM_NONE;
 	base = base_of(e, m, A64_STEP);
 	if (indexed) {
-		a64_load_indexed(
-			e, rt, base, a64_register(index), log2_of(m.scale), bytes, is_signed);
-		return;
+		a64_indexed(e, access, rt, base, a64_register(index), log2_of(m.scale), bytes);
+	} else if (!a64_memory(e, access, rt, base, m.disp, bytes)) {
+		a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
+		a64_indexed(e, access, rt, base, A64_STEP_2, 0, bytes);
 	}
-	if (a64_load(e, rt, base, m.disp, bytes, is_signed))
-		return;
-	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
-	a64_load_indexed(e, rt, base, A64_STEP_2, 0, bytes, is_signed);
 }
 
-static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned int bytes)
+void a64_lower_load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, bool is_signed)
 {
-	bool indexed = is_indexed(m, bytes);
-	int index = m.index, base;
-
-	if (indexed)
-		m.index = FORM_NONE;
-	base = base_of(e, m, A64_STEP);
-	if (indexed) {
-		a64_store_indexed(e, rt, base, a64_register(index), log2_of(m.scale), bytes);
-		return;
-	}
-	if (a64_store(e, rt, base, m.disp, bytes))
-		return;
-	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
-	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
+	load_or_store(e, is_signed && bytes < 8 ? A64_LOAD_SIGNED : A64_LOAD, rt, m, bytes);
 }
 
 /* Returns the register of the operand. A constant is loaded into rd, unless it is zero. */
@@ -331,23 +318,6 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/*
- * Stores a register or a constant. A constant is put into A64_STEP_2, after the address is
- * computed.
- */
-static void store(struct a64 *e, const struct form_insn *i)
-{
-	struct form_mem mem = i->mem;
-
-	if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
-		int at = a64_address_of(e, mem, A64_STEP);
-
-		a64_store(e, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
-	} else {
-		a64_lower_store(e, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
-	}
-}
-
 /* Stores a register's value at the site, directly if the stub has not saved it. */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
@@ -357,13 +327,14 @@ static void store_original(const struct a64_lowering *l, const struct form_insn 
 		from = a64_register(FORM_VALUE);
 		a64_original(l, i, from);
 	}
-	a64_lower_store(l->e, from, i->mem, i->bytes);
+	load_or_store(l->e, A64_STORE, from, i->mem, i->bytes);
 }
 
 static void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *i)
 {
 	struct a64 *e = l->e;
 	int at;
+	struct form_mem mem = i->mem;
 
 	switch (i->op) {
 	case FORM_COMPUTE:
@@ -375,13 +346,20 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 		break;
 	case FORM_STORE:
 	case FORM_STORE_HALVES:
-		store(e, i);
+		/* A constant is put into A64_STEP_2, after the address is computed. */
+		if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
+			int at = a64_address_of(e, mem, A64_STEP);
+
+			a64_memory(e, A64_STORE, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
+		} else {
+			load_or_store(e, A64_STORE, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
+		}
 		break;
 	case FORM_STORE_ORIGINAL:
 		store_original(l, i);
 		break;
 	case FORM_STORE_VECTOR:
-		a64_store_vector(e, i->b, a64_address_of(e, i->mem, A64_STEP));
+		a64_op(e, false, A64_STORE_VECTOR, i->b, a64_address_of(e, i->mem, A64_STEP), 0);
 		break;
 	case FORM_ACQUIRE:
 		at = a64_register(i->a);
@@ -426,16 +404,16 @@ static void add_to(struct a64 *e, const struct form_insn *i)
 	if (i->op == FORM_COUNT && a64_is_direct(i->mem, i->bytes)) {
 		a64_lower_load(e, A64_STEP_2, i->mem, i->bytes, false);
 		add_operand(e, i);
-		a64_lower_store(e, A64_STEP_2, i->mem, i->bytes);
+		load_or_store(e, A64_STORE, A64_STEP_2, i->mem, i->bytes);
 		return;
 	}
 	at = a64_address_of(e, i->mem, A64_STEP);
-	a64_load(e, A64_STEP_2, at, 0, i->bytes, false);
+	a64_memory(e, A64_LOAD, A64_STEP_2, at, 0, i->bytes);
 	add_operand(e, i);
 	if (i->op == FORM_PUBLISH_ADD)
 		a64_atomic(e, A64_STORE_RELEASE, 0, A64_STEP_2, at, i->bytes);
 	else
-		a64_store(e, A64_STEP_2, at, 0, i->bytes);
+		a64_memory(e, A64_STORE, A64_STEP_2, at, 0, i->bytes);
 }
 
 static void add_to_shared(struct a64 *e, const struct form_insn *i, bool lse)
@@ -504,13 +482,13 @@ static void compare_and_swap(struct a64 *e, const struct form_insn *i, bool lse)
 		a64_place(e, again);
 		a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, found, at, i->bytes);
 		a64_op(e, wide, A64_SUBS, A64_ZERO, found, value);
-		a64_jump_if(e, A64_NE, differs);
+		a64_branch(e, A64_B_IF | A64_NE, differs);
 		a64_atomic(e, A64_STORE_EXCLUSIVE, A64_STEP_2, a64_register(i->a), at, i->bytes);
 		a64_jump_zero(e, false, false, A64_STEP_2, again);
 		a64_place(e, differs);
 	}
 	a64_move(e, value, found);
-	a64_jump_if(e, i->when == FORM_EQ ? A64_EQ : A64_NE, i->label);
+	a64_branch(e, A64_B_IF | (i->when == FORM_EQ ? A64_EQ : A64_NE), i->label);
 }
 
 static void a64_lower_change(const struct a64_lowering *l, const struct form_insn *i)
@@ -546,13 +524,57 @@ static void a64_lower_change(const struct a64_lowering *l, const struct form_ins
 
 enum { MINUS_EFAULT = -14, MONOTONIC = 1, PAIR_BYTES = 16 };
 
-/* rd = the number of the CPU, from struct rseq. */
-static void cpu(const struct a64_lowering *l, int rd)
+/* ---- SVE ------------------------------------------------------------------------------- */
+
+/*
+ * Push and pop a thread's SVE state, at most 8960 bytes. The stack holds predicates and FFR, in the
+ * space of three vectors; then the vectors.
+ */
+
+enum { PREDICATES = 16, VECTORS = 32, PREDICATE_VECTORS = 3, VECTORS_MOST = 31 };
+
+/* Loads or stores a predicate (pN) or vector (zN) in slot `slot` above sp. */
+static void a64_sve(struct a64 *e, bool is_load, bool is_vector, int number, uint32_t slot)
 {
-	assert(l->thread->has_rseq);
-	a64_lower_load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
-		sizeof(uint32_t), false);
+	a64_put(e, (is_load ? 0x85800000 : 0xe5800000) | (uint32_t)is_vector << 14 |
+			   slot >> 3 << 16 | (slot & 7) << 10 | (uint32_t)A64_SP << 5 |
+			   (uint32_t)number);
 }
+
+static void a64_sve_all(struct a64 *e, bool is_load)
+{
+	for (int i = 0; i < PREDICATES; i++)
+		a64_sve(e, is_load, false, i, (uint32_t)i);
+	for (int i = 0; i < VECTORS; i++)
+		a64_sve(e, is_load, true, i, (uint32_t)(PREDICATE_VECTORS + i));
+}
+
+/* sp += the size of `vectors` vector registers. */
+static void a64_sve_stack(struct a64 *e, int vectors)
+{
+	a64_put(e, 0x04205000 | ((uint32_t)vectors & 0x3f) << 5 | (uint32_t)A64_SP << 16 |
+			   (uint32_t)A64_SP);
+}
+
+static void keep_vectors(struct a64 *e)
+{
+	a64_sve_stack(e, -VECTORS_MOST);
+	a64_sve_stack(e, VECTORS_MOST - VECTORS - PREDICATE_VECTORS);
+	a64_sve_all(e, false);
+	a64_put(e, 0x2519f000); /* rdffr p0.b */
+	a64_sve(e, false, false, 0, PREDICATES);
+}
+
+static void restore_vectors(struct a64 *e)
+{
+	a64_sve(e, true, false, 0, PREDICATES);
+	a64_put(e, 0x25289000); /* wrffr p0.b */
+	a64_sve_all(e, true);
+	a64_sve_stack(e, VECTORS_MOST);
+	a64_sve_stack(e, VECTORS + PREDICATE_VECTORS - VECTORS_MOST);
+}
+
+/* ---- Kernel and clock ------------------------------------------------------------------- */
 
 static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 {
@@ -582,14 +604,14 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 		a64_jump_zero(e, true, false, A64_STEP, streaming);
 	}
 	if (l->thread->loses_vectors)
-		a64_keep_vectors(e);
+		keep_vectors(e);
 	a64_move(e, A64_STEP, set);
 	a64_const(e, A64_STATUS, calls[call]); /* x8 */
 	a64_one(e, A64_CALL_KERNEL, 0);
 	a64_move(e, a64_register(FORM_VALUE), set);
 	a64_move(e, set, A64_STEP);
 	if (l->thread->loses_vectors)
-		a64_restore_vectors(e);
+		restore_vectors(e);
 	a64_place(e, streaming);
 }
 
@@ -605,16 +627,16 @@ void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 	struct a64 *e = l->e;
 
 	a64_place(e, plan->time);
-	a64_push_pair(e, clock, where, 2 * PAIR_BYTES);
-	a64_store_pair(e, A64_ZERO, A64_ZERO, PAIR_BYTES);
+	a64_pair(e, A64_PUSH_PAIR, clock, where, -2 * PAIR_BYTES);
+	a64_pair(e, A64_STORE_PAIR, A64_ZERO, A64_ZERO, PAIR_BYTES);
 	a64_const(e, clock, MONOTONIC);
 	a64_op_const(e, true, A64_ADD, where, A64_SP, PAIR_BYTES);
 	ask_kernel(l, FORM_CALL_CLOCK_GETTIME);
-	a64_load_pair(e, A64_STEP, value, PAIR_BYTES);
+	a64_pair(e, A64_LOAD_PAIR, A64_STEP, value, PAIR_BYTES);
 	a64_const(e, A64_STEP_2, (uint64_t)-1000000000);
-	a64_msub(e, true, value, A64_STEP, A64_STEP_2, value);
-	a64_pop_pair(e, clock, where, 2 * PAIR_BYTES);
-	a64_return(e, A64_LINK);
+	a64_op(e, true, A64_MSUB | value << 10, value, A64_STEP, A64_STEP_2);
+	a64_pair(e, A64_POP_PAIR, clock, where, 2 * PAIR_BYTES);
+	a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 }
 
 static void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)
@@ -624,14 +646,17 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 
 	switch (i->op) {
 	case FORM_CPU:
-		cpu(l, a64_register(i->a));
+		assert(l->thread->has_rseq);
+		a64_lower_load(l->e, a64_register(i->a),
+			form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
+			sizeof(uint32_t), false);
 		break;
 	case FORM_TIME:
 		a64_one(e, A64_GET_TIME, value);
 		break;
 	case FORM_STORE_TIME:
 		a64_one(e, A64_GET_TIME, value);
-		a64_lower_store(e, value, i->mem, sizeof(uint64_t));
+		load_or_store(e, A64_STORE, value, i->mem, sizeof(uint64_t));
 		break;
 	case FORM_KERNEL:
 		ask_kernel(l, (enum form_call)i->value);
@@ -720,35 +745,15 @@ static void jump_if(struct a64 *e, const struct form_insn *i)
 		return;
 	}
 	compare(e, i, a);
-	a64_jump_if(e, conditions[i->when], i->label);
-}
-
-static void jump_if_bits(struct a64 *e, const struct form_insn *i)
-{
-	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
-	if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
-		a64_const(e, A64_STEP_2, i->value);
-		a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
-	}
-	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
-}
-
-static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
-{
-	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
-	if (i->bytes == 1) {
-		subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
-	} else {
-		a64_const(e, A64_STEP_2, i->value);
-		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
-	}
-	a64_jump_if(e, A64_NE, i->label);
+	a64_branch(e, A64_B_IF | conditions[i->when], i->label);
 }
 
 /* ---- Data ------------------------------------------------------------------------------ */
 
 static void data(struct a64 *e, const struct form_insn *i)
 {
+	uint64_t value;
+
 	switch (i->op) {
 	case FORM_ALIGN:
 		while (e->length % i->value)
@@ -760,7 +765,12 @@ static void data(struct a64 *e, const struct form_insn *i)
 			a64_put(e, (uint32_t)(i->value >> 32));
 		break;
 	default: /* FORM_LABEL_WORD */
-		a64_label_word(e, i->label, i->from);
+		if (e->labels[i->label] == SIZE_MAX ||
+			(i->from != FORM_NONE && e->labels[i->from] == SIZE_MAX))
+			e->overflow = true;
+		value = e->labels[i->label] - (i->from == FORM_NONE ? -e->at : e->labels[i->from]);
+		a64_put(e, (uint32_t)value);
+		a64_put(e, (uint32_t)(value >> 32));
 		break;
 	}
 }
@@ -775,32 +785,32 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 	switch (i->op) {
 	case FORM_CALL:
 	case FORM_CALL_NEST:
-		a64_call(e, i->label);
+		a64_branch(e, A64_BL, i->label);
 		break;
 	case FORM_ASK:
-		a64_call(e, i->label);
-		a64_jump_if(e, A64_NE, i->no);
+		a64_branch(e, A64_BL, i->label);
+		a64_branch(e, A64_B_IF | A64_NE, i->no);
 		break;
 	case FORM_NEST:
 		a64_move(e, A64_NESTED, A64_LINK);
 		break;
 	case FORM_RETURN_NESTED:
-		a64_return(e, A64_NESTED);
+		a64_op(e, false, A64_RET, 0, A64_NESTED, 0);
 		break;
 	case FORM_YES:
 		a64_op(e, true, A64_SUBS, A64_ZERO, A64_ZERO, A64_ZERO);
-		a64_return(e, A64_LINK);
+		a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 		break;
 	case FORM_NO:
 		/* clears the zero flag, because sp is not 0 */
 		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0);
-		a64_return(e, A64_LINK);
+		a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 		break;
 	case FORM_YES_IF:
 		other = a64_label(e);
 		compare(e, i, left_of(e, i));
-		a64_jump_if(e, A64_NE, other);
-		a64_return(e, A64_LINK);
+		a64_branch(e, A64_B_IF | A64_NE, other);
+		a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 		a64_place(e, other);
 		break;
 	case FORM_PUSH:
@@ -810,7 +820,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 		a64_one(e, A64_POP, a64_register(i->a));
 		break;
 	default: /* FORM_RETURN */
-		a64_return(e, A64_LINK);
+		a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 		break;
 	}
 }
@@ -827,21 +837,33 @@ static void a64_lower_control(const struct a64_lowering *l, const struct form_in
 		a64_place(e, i->label);
 		break;
 	case FORM_JUMP:
-		a64_jump(e, i->label);
+		a64_branch(e, A64_B, i->label);
 		break;
 	case FORM_JUMP_IF:
 	case FORM_SUB_JUMP_IF:
 		jump_if(e, i);
 		break;
 	case FORM_JUMP_IF_BITS:
-		jump_if_bits(e, i);
+		a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+		if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
+			a64_const(e, A64_STEP_2, i->value);
+			a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
+		}
+		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 		break;
 	case FORM_JUMP_IF_WORD:
 		a64_load_word(e, A64_STEP, i->value);
 		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
-		jump_unless_bytes(e, i);
+		a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+		if (i->bytes == 1) {
+			subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
+		} else {
+			a64_const(e, A64_STEP_2, i->value);
+			a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
+		}
+		a64_branch(e, A64_B_IF | A64_NE, i->label);
 		break;
 	case FORM_ALIGN:
 	case FORM_WORD:

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 
 /* ==== Capstone ================================================================================ */

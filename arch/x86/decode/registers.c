@@ -11,7 +11,6 @@
  * Source: Intel SDM vol. 2, appendix A.
  */
 
-#include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
 
@@ -201,49 +200,35 @@ static enum effect of_operation(uint8_t operation)
 	return operation == ADC || operation == SBB ? OTHER : OVERWRITES;
 }
 
-/*
- * Returns the effect of 0f and `second`: nop, movzx, movsx, moves and logic of vectors are known.
- */
-static enum effect of_two_bytes(uint8_t second)
-{
-	switch (second) {
-	case 0x10: /* movups, movss, movupd, movsd */
-	case 0x11:
-	case 0x1f: /* nop */
-	case 0x28: /* movaps, movapd */
-	case 0x29:
-	case 0x57: /* xorps */
-	case 0x6e: /* movd, movq */
-	case 0x6f: /* movq, movdqa, movdqu */
-	case 0x7e:
-	case 0x7f:
-	case 0xb6: /* movzx */
-	case 0xb7:
-	case 0xbe: /* movsx */
-	case 0xbf:
-	case 0xd6: /* movq */
-	case 0xef: /* pxor */
-		return KEEPS;
-	default:
-		return OTHER;
-	}
-}
+/* clang-format off */
+/* After 0f: nop, movzx, movsx, moves and logic of vectors keep the flags. */
+static const struct range two_bytes_keep[] = {
+	{0x10, 0x11},	/* movups, movss, movupd, movsd */
+	{0x1f, 0x1f},	/* nop */
+	{0x28, 0x29},	/* movaps, movapd */
+	{0x57, 0x57},	/* xorps */
+	{0x6e, 0x6f}, {0x7e, 0x7f}, {0xd6, 0xd6},	/* movd, movq, movdqa, movdqu */
+	{0xb6, 0xb7},	/* movzx */
+	{0xbe, 0xbf},	/* movsx */
+	{0xef, 0xef},	/* pxor */
+};
+static const struct range one_byte_keep[] = {
+	{0x50, 0x5f},	/* push, pop */
+	{0x63, 0x63},	/* movsxd */
+	{0x68, 0x68}, {0x6a, 0x6a},	/* push */
+	{0x86, 0x8b}, {0x8d, 0x8d},	/* xchg, mov, lea */
+	{0x90, 0x99},	/* nop, xchg, cdqe, cqo */
+	{0xb0, 0xbf},	/* mov */
+};
+/* clang-format on */
 
 static enum effect of_one_byte(uint8_t opcode, uint8_t operation)
 {
 	if (opcode < 0x40 && (opcode & 7) < 6)
 		return of_operation(opcode >> 3);
-	if ((opcode >= 0x50 && opcode <= 0x5f) ||     /* push, pop */
-		(opcode >= 0x86 && opcode <= 0x8b) || /* xchg, mov */
-		(opcode >= 0x90 && opcode <= 0x99) || /* nop, xchg, cdqe, cqo */
-		(opcode >= 0xb0 && opcode <= 0xbf))   /* mov */
+	if (is_listed(one_byte_keep, sizeof(one_byte_keep) / sizeof(*one_byte_keep), opcode))
 		return KEEPS;
 	switch (opcode) {
-	case 0x63: /* movsxd */
-	case 0x68: /* push */
-	case 0x6a:
-	case 0x8d: /* lea */
-		return KEEPS;
 	case 0x80:
 	case 0x81:
 	case 0x83:
@@ -277,7 +262,10 @@ static enum effect effect_of(const uint8_t *bytes, size_t length)
 	if (!left)
 		return OTHER;
 	if (at[0] == 0x0f)
-		return left > 1 ? of_two_bytes(at[1]) : OTHER;
+		return left > 1 && is_listed(two_bytes_keep,
+					   sizeof(two_bytes_keep) / sizeof(*two_bytes_keep), at[1])
+			       ? KEEPS
+			       : OTHER;
 	if (prefixes.repeat)
 		return OTHER;
 	return of_one_byte(at[0], left > 1 ? at[1] >> 3 & 7 : UINT8_MAX);
@@ -318,13 +306,7 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
  */
 
 enum {
-	STACK_POINTER_REX_R = 4,
-	STACK_POINTER_MODE_REGISTER = 3,
-	STACK_POINTER_RM_SIB = 4,
-	RM_PC = 5
-};
-
-enum {
+	RM_PC = 5,
 	MOV_TO_RM = 0x89,
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
@@ -360,7 +342,7 @@ static int base_of(const uint8_t *modrm, uint8_t rex)
 {
 	int mode = *modrm >> 6, rm = *modrm & 7, base = rm;
 
-	if (rm == STACK_POINTER_RM_SIB)
+	if (rm == RM_SIB)
 		base = modrm[1] & 7;
 	if (mode == 0 && base == RM_PC)
 		return REG_NONE;
@@ -369,9 +351,9 @@ static int base_of(const uint8_t *modrm, uint8_t rex)
 
 static void follow_modrm(struct known *k, uint8_t opcode, const uint8_t *modrm, uint8_t rex)
 {
-	int reg = (*modrm >> 3 & 7) | (rex & STACK_POINTER_REX_R ? 8 : 0);
+	int reg = (*modrm >> 3 & 7) | (rex & REX_R ? 8 : 0);
 	int rm = (*modrm & 7) | (rex & X86_64_REX_B ? 8 : 0);
-	bool is_register = *modrm >> 6 == STACK_POINTER_MODE_REGISTER, stack = is_stack(k, reg);
+	bool is_register = *modrm >> 6 == MODE_REGISTER, stack = is_stack(k, reg);
 	int base;
 
 	if (opcode == LEA) {
@@ -422,10 +404,10 @@ bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length)
 		if (opcode == MOV_CONST + RSP || opcode == XCHG_RAX + RSP)
 			return true;
 		if ((opcode == LEA || opcode == MOV_FROM_RM || opcode == XCHG) &&
-			(operand >> 3 & 7) == RSP && !(bytes[i] & STACK_POINTER_REX_R))
+			(operand >> 3 & 7) == RSP && !(bytes[i] & REX_R))
 			return true;
 		if ((opcode == MOV_TO_RM || opcode == MOV_CONST32 || opcode == XCHG) &&
-			operand >> 6 == STACK_POINTER_MODE_REGISTER && (operand & 7) == RSP)
+			operand >> 6 == MODE_REGISTER && (operand & 7) == RSP)
 			return true;
 	}
 	return false;

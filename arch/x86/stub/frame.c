@@ -97,32 +97,6 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-/* Tests the saved flags on entry. Clearing them is out of line. */
-static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
-{
-	struct emit *e = l->e;
-
-	if (stub_is_aligned(p))
-		return;
-	l->alignment =
-		(struct alignment){emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
-	emit_u8(e, 0x9c); /* pushf */
-	emit_if_set(e, p, l->alignment.clear);
-	emit_place(e, l->alignment.cleared);
-}
-
-/* The test on leaving, before the arithmetic flags are restored; restoring is out of line. */
-static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
-{
-	struct emit *e = l->e;
-
-	if (stub_is_aligned(p))
-		return;
-	emit_if_set(e, p, l->alignment.restore);
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
-	emit_place(e, l->alignment.restored);
-}
-
 /* The out-of-line code that clears and restores flags. */
 static void x86_64_late(struct form *f, const struct stub_plan *p)
 {
@@ -210,6 +184,7 @@ static void x86_64_lay_out(struct stub_plan *p, int registers)
 static void x86_64_enter(struct form *f, const struct stub_plan *p)
 {
 	const struct frame *small = &p->small;
+	struct lowering *l = (struct lowering *)f;
 	struct emit *e = set_frame(f, small);
 
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -skipped_bytes(p)));
@@ -218,7 +193,13 @@ static void x86_64_enter(struct form *f, const struct stub_plan *p)
 		emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
 		emit_push(e, RAX);
 	}
-	lower_alignment_enter((struct lowering *)f, p);
+	if (!stub_is_aligned(p)) { /* clearing the flags is out of line */
+		l->alignment = (struct alignment){
+			emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
+		emit_u8(e, 0x9c); /* pushf */
+		emit_if_set(e, p, l->alignment.clear);
+		emit_place(e, l->alignment.cleared);
+	}
 	for (int i = 0; i < small->order_count; i++)
 		emit_push(e, small->order[i]);
 }
@@ -253,7 +234,11 @@ static void x86_64_leave(struct form *f, const struct stub_plan *p)
 
 	for (int i = p->small.order_count - 1; i >= 0; i--)
 		emit_pop(e, p->small.order[i]);
-	lower_alignment_leave(l, p);
+	if (!stub_is_aligned(p)) {
+		emit_if_set(e, p, l->alignment.restore);
+		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
+		emit_place(e, l->alignment.restored);
+	}
 	if (p->keeps_flags) {
 		emit_pop(e, RAX);
 		emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */

@@ -516,22 +516,11 @@ static void lower_original(const struct lowering *l, const struct form_insn *i, 
 	}
 }
 
-/* dst = the low 4 or 8 bytes of a vector register. */
-static void emit_vector(struct emit *e, int vector, unsigned int bytes, int dst)
-{
-	uint8_t rex = (bytes == 8 ? 8 : 0) | (vector & 8 ? 4 : 0) | (dst & 8 ? 1 : 0);
-
-	emit_u8(e, 0x66);
-	if (rex)
-		emit_u8(e, 0x40 | rex);
-	emit_bytes(e, "\x0f\x7e", 2); /* movd or movq %xmmN, reg */
-	emit_u8(e, 0xc0 | (vector & 7) << 3 | (dst & 7));
-}
-
 static void lower_value(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;
 	int a = lower_register(i->a);
+	uint8_t rex = (i->bytes == 8 ? 8 : 0) | (i->b & 8 ? 4 : 0) | (a & 8 ? 1 : 0);
 
 	switch (i->op) {
 	case FORM_CONST:
@@ -550,7 +539,11 @@ static void lower_value(const struct lowering *l, const struct form_insn *i)
 		lower_original(l, i, a);
 		break;
 	default: /* FORM_VECTOR */
-		emit_vector(e, i->b, i->bytes, a);
+		emit_u8(e, 0x66);
+		if (rex)
+			emit_u8(e, 0x40 | rex);
+		emit_bytes(e, "\x0f\x7e", 2); /* movd or movq %xmmN, reg */
+		emit_u8(e, 0xc0 | (i->b & 7) << 3 | (a & 7));
 		break;
 	}
 }

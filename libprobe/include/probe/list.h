@@ -52,8 +52,8 @@ enum probe_plan {
 #undef PROBE_PLAN_CONSTANT
 };
 /* The number of constants, whose numbers are below it. */
-#define PROBE_PLAN_ONE(constant, number, name) 1
-#define PROBE_PLAN_COUNT (3 + PROBE_PLANS(PROBE_PLAN_ONE, +))
+#define PROBE_ONE_PLAN(constant, number, name) 1
+#define PROBE_PLAN_COUNT (3 + PROBE_PLANS(PROBE_ONE_PLAN, +))
 
 /*
  * Returns the name of a plan in PROBE_PLANS, "reserved" or "refused"; otherwise "none". A static

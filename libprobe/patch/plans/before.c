@@ -77,24 +77,6 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 	return at == pc;
 }
 
-/*
- * Returns the highest start of a jump that covers `need` bytes up to `end`, lies in one page, and
- * does not begin at the function's first instruction. Returns 0 if there is no such start.
- */
-static uint64_t choose_start(
-	const struct begins *begins, uint64_t function, uint64_t end, size_t jump, size_t need)
-{
-	for (size_t i = begins->count; i-- > 0;) {
-		uint64_t start = begins->at[i];
-
-		if (end - start > PLAN_BEFORE_BYTES || start == function)
-			break;
-		if (end - start >= need && start % PAGE_BYTES <= PAGE_BYTES - jump)
-			return start;
-	}
-	return 0;
-}
-
 /* Returns the length of the instruction that leaves a function at an exit; 0 for other sites. */
 static size_t exit_length(const struct arch *arch, const struct plan *plan)
 {
@@ -114,15 +96,28 @@ static size_t exit_length(const struct arch *arch, const struct plan *plan)
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
 {
-	size_t last = exit_length(arch, plan), need = arch->jump_length;
+	uint64_t end = plan->pc + exit_length(arch, plan);
 	struct object_function function;
 	struct begins begins;
-	uint64_t start;
+	uint64_t start = 0;
 
 	if (!object_function_at(object, plan->pc, &function) ||
 		!find_begins(object, arch, function.range.start, plan->pc, &begins))
 		return no_start;
-	start = choose_start(&begins, function.range.start, plan->pc + last, need, need);
+	/*
+	 * The jump ends at the site or earlier (at an exit, behind the instruction there), lies in
+	 * one page, and does not begin at the function's first instruction. The highest such start
+	 * moves the fewest instructions.
+	 */
+	for (size_t i = begins.count; i-- > 0 && !start;) {
+		uint64_t at = begins.at[i];
+
+		if (end - at > PLAN_BEFORE_BYTES || at == function.range.start)
+			break;
+		if (end - at >= arch->jump_length &&
+			at % PAGE_BYTES + arch->jump_length <= PAGE_BYTES)
+			start = at;
+	}
 	if (!start)
 		return no_room;
 	*ret = (struct plan){.pc = start};

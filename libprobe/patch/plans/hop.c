@@ -286,22 +286,22 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /* Takes a spare in reach that is free and still holds the file's bytes. */
-static const char *take(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take(struct install *a, size_t i)
 {
-	struct install_site *as = &a->sites[site - a->selection->sites];
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
 	uint64_t bias = site->pc - site->plan->pc;
 	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
 	size_t length = a->change->arch->jump_length;
 
-	if (claims_have_jump(claims, site, &plan_hop)) {
-		as->hop = claims->shared_hop;
+	if (claims_have_jump(&a->claims, site, &plan_hop)) {
+		as->hop = a->claims.shared_hop;
 		return NULL;
 	}
-	for (size_t i = 0; i < site->plan->spare_count; i++) {
-		uint64_t hop = site->plan->spares[i] + bias;
+	for (size_t k = 0; k < site->plan->spare_count; k++) {
+		uint64_t hop = site->plan->spares[k] + bias;
 
-		if (claims_meet(claims, claim_of_hop(a->change->arch, hop)) ||
+		if (claims_meet(&a->claims, claim_of_hop(a->change->arch, hop)) ||
 			maps_is_shared(&a->change->maps, hop) ||
 			hops_original(a, as, hop, original) != length ||
 			memory_read(a->change->pid, hop, found, length) != length ||

@@ -39,24 +39,20 @@ static void look_pun(const struct planning *p, struct plan *plan)
 }
 
 /* Takes the page of a jump `offset` bytes after a site, whose displacement keeps `fixed` bytes. */
-static const char *take_at(
-	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
+static const char *take_at(struct install *a, size_t i, size_t offset, unsigned int fixed)
 {
 	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
 
 	if (site->plan->byte_count < offset + arch->jump_length)
 		return plan_code_ends;
 	return puns_take(a, arch->pun(site->plan->bytes + offset, site->pc + offset, fixed),
-		&a->sites[site - a->selection->sites].entry);
+		&a->sites[i].entry);
 }
 
-static const char *take_pun(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take_pun(struct install *a, size_t i)
 {
-	const struct arch *arch = a->change->arch;
-
-	(void)claims;
-	return take_at(a, site, 0, arch->jump_length - arch->pun_length);
+	return take_at(a, i, 0, a->change->arch->jump_length - a->change->arch->pun_length);
 }
 
 static struct probe_error *build_pun(struct install *a, size_t i, struct piece *p)
@@ -90,13 +86,11 @@ static void look_nop(const struct planning *p, struct plan *plan)
 			plan->bytes + plan->nop.offset, plan->nop.relies, plan->nop.offset == 0);
 }
 
-static const char *take_nop(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take_nop(struct install *a, size_t i)
 {
-	const struct plan *plan = site->plan;
+	const struct plan *plan = a->selection->sites[i].plan;
 
-	(void)claims;
-	return plan->nop_fixed ? take_at(a, site, (size_t)plan->nop.offset, plan->nop_fixed) : NULL;
+	return plan->nop_fixed ? take_at(a, i, (size_t)plan->nop.offset, plan->nop_fixed) : NULL;
 }
 
 static struct probe_error *build_nop(struct install *a, size_t i, struct piece *p)

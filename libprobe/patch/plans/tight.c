@@ -92,17 +92,15 @@ static struct probe_error *examine_twin(struct planning *p)
 }
 
 /* Takes a page to which both jumps of a twin can lead. */
-static const char *take_twin(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take_twin(struct install *a, size_t i)
 {
 	const struct arch *arch = a->change->arch;
-	struct install_site *as = &a->sites[site - a->selection->sites];
+	struct install_site *as = &a->sites[i];
 
-	(void)claims;
-	for (unsigned int i = 0; i < arch->twin_choices; i++) {
+	for (unsigned int k = 0; k < arch->twin_choices; k++) {
 		uint64_t page, low, high;
 
-		as->twin = arch->twin(site->pc, i);
+		as->twin = arch->twin(a->selection->sites[i].pc, k);
 		page = page_of(as->twin.first);
 		low = as->twin.first < as->twin.second ? as->twin.first : as->twin.second;
 		high = as->twin.first < as->twin.second ? as->twin.second : as->twin.first;
@@ -200,17 +198,15 @@ static struct probe_error *examine_part(struct planning *p)
 	return error;
 }
 
-static const char *take_part(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take_part(struct install *a, size_t i)
 {
+	const struct select_site *site = &a->selection->sites[i];
 	const struct plan_way *part = &site->plan->part;
 	struct arch_extent to = a->change->arch->part(
 		site->plan->bytes + part->offset, site->pc + (uint64_t)part->offset, part->jump);
-	uint64_t *entry = &a->sites[site - a->selection->sites].entry;
 
-	(void)claims;
 	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + page_bytes())
-		if (!puns_take(a, (struct arch_pun){at, 0}, entry))
+		if (!puns_take(a, (struct arch_pun){at, 0}, &a->sites[i].entry))
 			return NULL;
 	return puns_taken;
 }

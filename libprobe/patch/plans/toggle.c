@@ -2,8 +2,8 @@
 /*
  * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, whose first byte is the
  * toggle: another value makes it a call of the handler (struct arch_toggle). `toggle` writes only
- * this byte (toggles.c). `call` traces: it makes the comparison a call of our code. OCaml's tools
- * do not write the bytes behind the toggle.
+ * this byte (libprobe/patch/transaction.c). `call` traces: it makes the comparison a call of our
+ * code. OCaml's tools do not write the bytes behind the toggle.
  */
 #include <stddef.h>
 #include <string.h>
@@ -11,6 +11,11 @@
 #include "libprobe/patch/patch.h"
 
 static const char no_count[] = "there is no counter for the users of its handler";
+
+uint64_t semaphore_offset(enum sdt_kind kind)
+{
+	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
+}
 
 bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found)
@@ -47,12 +52,9 @@ static bool holds(const struct arch *arch, const struct plan *plan, const uint8_
 	       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
 }
 
-static const char *take(
-	struct install *a, const struct claims *claims, const struct select_site *site)
+static const char *take(struct install *a, size_t i)
 {
-	(void)a;
-	(void)claims;
-	return site->semaphore ? NULL : no_count;
+	return a->selection->sites[i].semaphore ? NULL : no_count;
 }
 
 /*

@@ -50,7 +50,7 @@ static void pass(uint64_t hits)
 {
 	char *text = written;
 
-	/* In a register: where a variable is, a note for aarch64 cannot say (arch/aarch64/args.h).
+	/* In a register: where a variable is, a note for aarch64 cannot say (arch/aarch64/args.c).
 	 */
 	__asm__("" : "+r"(text));
 	STAP_PROBE4(seccomp, hit, hits, "text", text, variable);

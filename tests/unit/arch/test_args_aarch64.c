@@ -4,7 +4,7 @@
 
 #include <elf.h>
 
-#include "arch/aarch64/args.h"
+#include "arch/spec.h"
 
 enum { FP = 29, LR = 30, SP = 31 };
 

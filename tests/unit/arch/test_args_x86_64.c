@@ -2,7 +2,7 @@
 /* Argument specifications of x86-64: each form, and what must not be misparsed. */
 #include "tests/unit/arch/args_case.h"
 
-#include "arch/x86/args.h"
+#include "arch/spec.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 #define PC ARCH_REG_PC

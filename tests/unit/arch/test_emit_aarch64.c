@@ -62,17 +62,17 @@ static void registers(void **state)
 	a64_op(e, true, A64_LSLV, 9, 9, 10);
 	a64_op(e, false, A64_LSRV, 9, 9, 10);
 	a64_op(e, true, A64_ASRV, 9, 9, 10);
-	a64_msub(e, false, 9, 16, 10, 9);
-	a64_add_shifted(e, 16, 12, 11, 3);
+	a64_op(e, false, A64_MSUB | 9 << 10, 9, 16, 10);
+	a64_op(e, true, A64_ADD | 3 << 10, 16, 12, 11);
 	a64_op(e, true, A64_CLZ, 9, 10, 0);
-	a64_shift_left(e, true, 9, 10, 63);
-	a64_shift_right(e, false, 9, 10, 31);
-	a64_extract(e, 9, 10, 8, 8, true);
-	a64_extract(e, 9, 10, 0, 32, true);
-	a64_extract(e, 9, 10, 0, 16, false);
+	a64_bits(e, true, false, 9, 10, 64 - 63, 63 - 63);
+	a64_bits(e, false, false, 9, 10, 31, 31);
+	a64_bits(e, true, true, 9, 10, 8, 8 + 8 - 1);
+	a64_bits(e, true, true, 9, 10, 0, 32 - 1);
+	a64_bits(e, true, false, 9, 10, 0, 16 - 1);
 	a64_one(e, A64_GET_THREAD, 16);
-	a64_vector(e, 9, 31, 8);
-	a64_vector(e, 9, 0, 4);
+	a64_op(e, false, 8 == 8 ? A64_FMOV : A64_FMOV_HALF, 9, 31, 0);
+	a64_op(e, false, 4 == 8 ? A64_FMOV : A64_FMOV_HALF, 9, 0, 0);
 	EXPECT(&o, 0x8b0b0149 /* add x9, x10, x11 */, 0x0b0b0149 /* add w9, w10, w11 */,
 		0xcb0203e1 /* neg x1, x2 */, 0xeb04007f /* cmp x3, x4 */,
 		0xaa1e03e0 /* mov x0, x30 */, 0x2a2203e1 /* mvn w1, w2 */,
@@ -127,20 +127,20 @@ static void memory(void **state)
 	struct a64 *e = start(&o);
 
 	(void)state;
-	assert_true(a64_load(e, 9, A64_SP, 32760, 8, false));
-	assert_false(a64_load(e, 9, A64_SP, 32768, 8, false));
-	assert_true(a64_load(e, 9, 10, 16380, 4, false));
-	assert_true(a64_load(e, 9, 10, 4095, 1, true));
-	assert_false(a64_load(e, 9, 10, 4096, 1, true));
-	assert_true(a64_load(e, 9, 10, -256, 4, true));
-	assert_false(a64_load(e, 9, 10, -257, 4, true));
-	assert_true(a64_load(e, 9, 10, 255, 2, false));
-	assert_false(a64_load(e, 9, 10, 257, 2, false));
-	assert_true(a64_store(e, 9, A64_SP, 8, 8));
-	assert_true(a64_store(e, 9, 10, -8, 8));
-	a64_load_indexed(e, 9, 12, 11, 3, 8, false);
-	a64_load_indexed(e, 9, 12, 11, 0, 1, false);
-	a64_store_indexed(e, 9, 12, 17, 0, 8);
+	assert_true(a64_memory(e, A64_LOAD, 9, A64_SP, 32760, 8));
+	assert_false(a64_memory(e, A64_LOAD, 9, A64_SP, 32768, 8));
+	assert_true(a64_memory(e, A64_LOAD, 9, 10, 16380, 4));
+	assert_true(a64_memory(e, A64_LOAD_SIGNED, 9, 10, 4095, 1));
+	assert_false(a64_memory(e, A64_LOAD_SIGNED, 9, 10, 4096, 1));
+	assert_true(a64_memory(e, A64_LOAD_SIGNED, 9, 10, -256, 4));
+	assert_false(a64_memory(e, A64_LOAD_SIGNED, 9, 10, -257, 4));
+	assert_true(a64_memory(e, A64_LOAD, 9, 10, 255, 2));
+	assert_false(a64_memory(e, A64_LOAD, 9, 10, 257, 2));
+	assert_true(a64_memory(e, A64_STORE, 9, A64_SP, 8, 8));
+	assert_true(a64_memory(e, A64_STORE, 9, 10, -8, 8));
+	a64_indexed(e, A64_LOAD, 9, 12, 11, 3, 8);
+	a64_indexed(e, A64_LOAD, 9, 12, 11, 0, 1);
+	a64_indexed(e, A64_STORE, 9, 12, 17, 0, 8);
 	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, 17, 16, 8);
 	a64_atomic(e, A64_STORE_EXCLUSIVE, 15, 17, 16, 8);
 	EXPECT(&o, 0xf97fffe9 /* ldr x9, [sp, 32760] */, 0xb97ffd49 /* ldr w9, [x10, 16380] */,
@@ -150,7 +150,7 @@ static void memory(void **state)
 		0x386b6989 /* ldrb w9, [x12, x11] */, 0xf8316989 /* str x9, [x12, x17] */,
 		0xc85ffe11 /* ldaxr x17, [x16] */, 0xc80ffe11 /* stlxr w15, x17, [x16] */);
 	assert_true(a64_finish(e));
-	a64_load_indexed(e, 9, 12, 11, 2, 8, false); /* by its size, or not at all */
+	a64_indexed(e, A64_LOAD, 9, 12, 11, 2, 8); /* by its size, or not at all */
 	assert_false(a64_finish(e));
 }
 
@@ -176,8 +176,8 @@ static void shared(void **state)
 	a64_atomic(e, A64_STORE_RELEASE, 0, 2, 16, 8);
 	a64_atomic(e, A64_STORE_RELEASE, 0, A64_ZERO, 16, 4);
 	a64_op(e, true, A64_UMULH, 16, 9, 10);
-	a64_extract_pair(e, 9, 16, 9, 32);
-	a64_extract_pair(e, 9, 16, 9, 1);
+	a64_op(e, true, A64_EXTR | 32 << 10, 9, 16, 9);
+	a64_op(e, true, A64_EXTR | 1 << 10, 9, 16, 9);
 	EXPECT(&o, 0xc8effe02 /* casal x15, x2, [x16] */, 0x88effe02 /* casal w15, w2, [x16] */,
 		0xf8e28202 /* swpal x2, x2, [x16] */, 0xb8e28203 /* swpal w2, w3, [x16] */,
 		0xf862021f /* staddl x2, [x16] */, 0xb862021f /* staddl w2, [x16] */,
@@ -211,11 +211,11 @@ static void labels(void **state)
 
 	(void)state;
 	a64_place(e, back);
-	a64_jump(e, forth);
-	a64_jump_if(e, A64_HI, back);
+	a64_branch(e, A64_B, forth);
+	a64_branch(e, A64_B_IF | A64_HI, back);
 	a64_jump_zero(e, false, true, 9, back);
 	a64_jump_zero(e, true, false, 9, forth);
-	a64_label_address(e, 9, back);
+	a64_branch(e, A64_ADR | 9, back);
 	assert_false(a64_finish(e)); /* one has no place */
 	a64_place(e, forth);
 	assert_true(a64_finish(e));

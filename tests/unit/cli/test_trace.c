@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "cli/child.h"
+#include "cli/processes.h"
 #include "cli/cli.h"
 #include "cli/loop.h"
-#include "cli/trace/comm.h"
+#include "cli/trace/tracer_option.h"
 
 /* ---- Thread names ----------------------------------------------------------- */
 

@@ -56,15 +56,15 @@ static bool translate(struct form_native *n, const struct frame *frame,
 	struct a64 e = {.out = n->code, .room = n->room, .at = (uintptr_t)n->code};
 	struct a64_lowering l;
 
-	a64_push_pair(&e, 19, A64_LINK, 16);
+	a64_pair(&e, A64_PUSH_PAIR, 19, A64_LINK, -16);
 	a64_op_const(&e, true, A64_ADD, 19, A64_SP, 0);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 0, 0);
 	a64_move(&e, form_native_live, 1);
 	a64_lowering_init(&l, &e, frame, thread);
 	write(&l.form, arg);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 19, 0);
-	a64_pop_pair(&e, 19, A64_LINK, 16);
-	a64_return(&e, A64_LINK);
+	a64_pair(&e, A64_POP_PAIR, 19, A64_LINK, 16);
+	a64_op(&e, false, A64_RET, 0, A64_LINK, 0);
 	n->used = e.length;
 	return a64_finish(&e);
 }

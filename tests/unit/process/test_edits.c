@@ -341,20 +341,20 @@ static void test_semaphores_of(void **state)
 	for (size_t i = 0; i < 200; i++)
 		sites[i].semaphore = i % 5 ? 0x1000 - 2 * (i % 7) : 0;
 	sites[0].semaphore = 1;
-	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
+	assert_int_equal(semaphores_of(&selection, &probe, false, addresses), 7);
 	for (size_t i = 0; i < 7; i++)
 		assert_int_equal(addresses[i], 0x1000 - 12 + 2 * i);
-	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 0);
+	assert_int_equal(semaphores_of(&selection, &probe, true, addresses), 0);
 	/* The count of OCaml's handlers follows the one that tracers raise. */
 	probe.kind = sdt_kind_of("ocaml_1", "x");
-	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
+	assert_int_equal(semaphores_of(&selection, &probe, false, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12);
-	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 7);
+	assert_int_equal(semaphores_of(&selection, &probe, true, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12 + 2);
 	/* The first version has only one, of handlers. */
 	probe.kind = sdt_kind_of("ocaml", "x");
-	assert_int_equal(semaphores_of(&selection, &probe, addresses), 0);
-	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 7);
+	assert_int_equal(semaphores_of(&selection, &probe, false, addresses), 0);
+	assert_int_equal(semaphores_of(&selection, &probe, true, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12);
 	assert_int_equal(semaphore_offset(sdt_kind_of("ocaml.1", "x")), 2);
 	assert_int_equal(semaphore_offset(sdt_kind_of("ocaml_2", "x")), 2);

@@ -47,7 +47,7 @@ void take_session_open(struct take_host *h)
 		.rings_shift = RINGS_SHIFT,
 		.ring_bytes = TAKE_RING_BYTES};
 	assert_int_equal(ftruncate(fd, (off_t)h->layout.data_size), 0);
-	assert_null(rings_open(fd, &h->layout, &s->rings));
+	assert_null(rings_open(fd, &h->layout, &s->data.rings));
 	close(fd);
 	add_site(h, 0, (struct arch_capture){.arg = {.size = 4}});
 	add_site(h, 1,
@@ -81,13 +81,13 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
 void take_close(struct take_host *h)
 {
 	probe_ctf_free(h->ctf);
-	rings_close(&h->session.rings);
+	rings_close(&h->session.data.rings);
 	assert_int_equal(nftw(h->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 void take_hit(struct take_host *h, uint64_t time, uint32_t site, uint32_t tid, const char *text)
 {
-	struct ring *ring = &h->session.rings.rings[0];
+	struct ring *ring = &h->session.data.rings.rings[0];
 	uint64_t head = ring->header->head;
 	uint8_t *at = (uint8_t *)ring->data + (head & (TAKE_RING_BYTES - 1));
 	const struct ring_record record = {.time = time, .site = site, .tid = tid};

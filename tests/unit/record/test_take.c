@@ -39,7 +39,7 @@ static void test_bytes(void **state)
 	assert_int_equal(take_hits(&h, PROBE_CTF_MUCH), 0);
 	assert_int_equal(take_hits(&h, PROBE_CTF_ALL), 2);
 	assert_int_equal(h.known[0].consumed, 1);
-	assert_int_equal(h.session.rings.rings[0].header->tail, 44);
+	assert_int_equal(h.session.data.rings.rings[0].header->tail, 44);
 
 	bytes = take_contents(&h, "stream_0_cpu0", &length);
 	assert_non_null(bytes);
@@ -76,7 +76,7 @@ static void test_bytes(void **state)
 /* Fills the ring so that it goes across its end. */
 static size_t fill(struct take_host *h, uint64_t time)
 {
-	struct ring *ring = &h->session.rings.rings[0];
+	struct ring *ring = &h->session.data.rings.rings[0];
 	size_t count = 0;
 
 	while (ring->header->head - ring->header->tail + 2 * TAKE_NUMBER <= TAKE_RING_BYTES)
@@ -99,8 +99,8 @@ static void check_large(const char *folder, bool direct)
 		while (clock_monotonic_ns() <= time + more)
 			continue;
 		assert_int_equal(take_hits(&h, PROBE_CTF_ALL), more);
-		assert_int_equal(h.session.rings.rings[0].header->tail,
-			h.session.rings.rings[0].header->head);
+		assert_int_equal(h.session.data.rings.rings[0].header->tail,
+			h.session.data.rings.rings[0].header->head);
 		time += more;
 		count += more;
 	}
@@ -167,14 +167,14 @@ static void test_damage(void **state)
 	take_hit(&h, clock_monotonic_ns(), 0, 1, NULL);
 	take_hit(&h, clock_monotonic_ns(), 0, 1, NULL);
 	take_hit(&h, clock_monotonic_ns(), 0, 1, NULL);
-	((uint8_t *)h.session.rings.rings[0].data)[TAKE_NUMBER + 8] = 2;
+	((uint8_t *)h.session.data.rings.rings[0].data)[TAKE_NUMBER + 8] = 2;
 	assert_int_equal(take_hits(&h, PROBE_CTF_ALL), 1);
-	assert_int_equal(rings_damaged(&h.session.rings), 1);
+	assert_int_equal(rings_damaged(&h.session.data.rings), 1);
 	assert_int_equal(take_hits(&h, PROBE_CTF_ALL), 0);
 	/* Further than the ring is long. */
-	h.session.rings.rings[0].header->head += 2 * TAKE_RING_BYTES;
+	h.session.data.rings.rings[0].header->head += 2 * TAKE_RING_BYTES;
 	assert_int_equal(take_hits(&h, PROBE_CTF_ALL), 0);
-	assert_int_equal(rings_damaged(&h.session.rings), 2);
+	assert_int_equal(rings_damaged(&h.session.data.rings), 2);
 	found = take_stream(&h, "stream_0_cpu0");
 	assert_int_equal(found.hits, 1);
 	take_close(&h);
@@ -249,7 +249,8 @@ static void check_no_room(const char *folder, uint32_t threads)
 	assert_int_equal(found.packets, 100000 / TAKE_PAGE);
 	assert_true(found.in_order);
 	/* Each is in the file, or lost, or still there. */
-	left = (h.session.rings.rings[0].head - h.session.rings.rings[0].tail) / TAKE_NUMBER;
+	left = (h.session.data.rings.rings[0].head - h.session.data.rings.rings[0].tail) /
+	       TAKE_NUMBER;
 	assert_int_equal(found.hits + found.lost + left, count);
 	assert_true(found.lost > 0);
 	assert_int_equal(probe_ctf_unwritten(h.ctf), found.lost);
@@ -310,8 +311,8 @@ static void test_late_losses(void **state)
 	assert_int_equal(take_stream(&h, "stream_0_cpu0").lost, 1101);
 	assert_int_equal(take_stream(&h, "stream_1_cpu0").lost, 10);
 	assert_int_equal(probe_ctf_unwritten(h.ctf), 0);
-	rings_close(&short_one.session.rings);
-	rings_close(&empty.session.rings);
+	rings_close(&short_one.session.data.rings);
+	rings_close(&empty.session.data.rings);
 	take_close(&h);
 }
 
@@ -409,14 +410,14 @@ static void test_slow(void **state)
 		assert_int_equal(take_hits(&h, PROBE_CTF_MUCH), 0);
 	}
 	/* There is no room, neither for little nor for much; it is asked again soon. */
-	tail = h.session.rings.rings[0].tail;
+	tail = h.session.data.rings.rings[0].tail;
 	take_hit(&h, clock_monotonic_ns(), 0, 77, NULL);
 	assert_int_equal(take_hits(&h, PROBE_CTF_NOW), 0);
 	count += 1 + fill(&h, clock_monotonic_ns());
 	usleep(1000);
 	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_NOW, NULL, &taken));
 	assert_int_equal(taken.hits, 0);
-	assert_int_equal(tail, h.session.rings.rings[0].tail);
+	assert_int_equal(tail, h.session.data.rings.rings[0].tail);
 	assert_true(taken.active);
 	assert_in_range(taken.due_ns, 500000, 5000000);
 	/* What was lost is told later. */
@@ -469,8 +470,8 @@ static void test_kinds(void **state)
 	assert_null(probe_ctf_forget(h.ctf, &other.session));
 	assert_null(probe_ctf_take(h.ctf, &other.session, PROBE_CTF_ALL, NULL, &taken));
 	assert_false(taken.can);
-	rings_close(&same.session.rings);
-	rings_close(&other.session.rings);
+	rings_close(&same.session.data.rings);
+	rings_close(&other.session.data.rings);
 	take_close(&h);
 }
 

@@ -66,7 +66,7 @@ static void test_losses_of_parts(void **state)
 	assert_true(take_number(bytes + 24, 8) > time);
 	assert_int_equal(take_number(bytes + TAKE_PAGE + 64, 8), 6);
 	free(bytes);
-	rings_close(&other.session.rings);
+	rings_close(&other.session.data.rings);
 	take_close(&h);
 }
 

@@ -20,7 +20,7 @@ static void test_losses(void **state)
 	struct probe_session session = {.probes = &probe,
 		.known = &known,
 		.probe_count = 1,
-		.view = {.base = data,
+		.data.view = {.base = data,
 			.fd = -1,
 			.layout = {.cpus = CPUS,
 				.data = PAGE,
@@ -45,7 +45,7 @@ static void test_losses(void **state)
 		assert_int_equal(probe_session_damaged(&session), 1);
 	}
 	/* A file may be of another machine. */
-	session.dead = true;
+	session.remains.dead = true;
 	session_count_lost(&session);
 	assert_int_equal(probe.lost, slot->lost);
 }

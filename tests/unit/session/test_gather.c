@@ -52,7 +52,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	s->probes = h->probes;
 	s->known = h->known;
 	s->probe_count = PROBES;
-	s->pairs = pairs;
+	s->pairs.count = pairs;
 	for (uint32_t i = 0; i < PROBES; i++)
 		h->known[i].slot = PROBES - 1 - i;
 	needs = session_needs(s);
@@ -60,11 +60,11 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	reg.data = ADDRESS;
 	data_place(&reg);
 	reg.slot_count = PROBES;
-	s->data = memfd_create("data", MFD_CLOEXEC);
-	assert_int_equal(ftruncate(s->data, (off_t)reg.data_size), 0);
-	assert_null(rings_open(s->data, &reg, &s->rings));
-	h->base = s->rings.base;
-	s->view = (struct snapshot){.base = h->base, .fd = s->data, .layout = reg};
+	s->data.fd = memfd_create("data", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(s->data.fd, (off_t)reg.data_size), 0);
+	assert_null(rings_open(s->data.fd, &reg, &s->data.rings));
+	h->base = s->data.rings.base;
+	s->data.view = (struct snapshot){.base = h->base, .fd = s->data.fd, .layout = reg};
 	clock_init(&s->clock, arch_process()->counter);
 	return h;
 }
@@ -72,24 +72,23 @@ static struct host *host_create(const struct probe_session_options *options, siz
 static void host_free(struct host *h)
 {
 	free(h->rows);
-	keys_deinit(&h->session);
-	naming_free(h->session.naming);
-	rings_close(&h->session.rings);
-	close(h->session.data);
+	session_names_deinit(&h->session.names);
+	rings_close(&h->session.data.rings);
+	close(h->session.data.fd);
 	asked_deinit(&h->session.asked);
 	free(h);
 }
 
 static uint8_t *set_of(const struct host *h, uint32_t set)
 {
-	const struct reg_session *l = &h->session.view.layout;
+	const struct reg_session *l = &h->session.data.view.layout;
 
 	return h->base + (l->slots - l->data) + ((uint64_t)set << l->slots_shift);
 }
 
 static struct probe_cell *cell_of(const struct host *h, uint32_t set, size_t probe)
 {
-	const struct reg_session *l = &h->session.view.layout;
+	const struct reg_session *l = &h->session.data.view.layout;
 
 	return (struct probe_cell *)(set_of(h, set) + l->cells +
 				     h->known[probe].slot * l->cell_bytes);
@@ -97,14 +96,14 @@ static struct probe_cell *cell_of(const struct host *h, uint32_t set, size_t pro
 
 static uint64_t *entry_of(const struct host *h, uint32_t set, uint32_t entry)
 {
-	const struct reg_session *l = &h->session.view.layout;
+	const struct reg_session *l = &h->session.data.view.layout;
 
 	return (uint64_t *)(set_of(h, set) + l->cells + (uint64_t)entry * l->cell_bytes);
 }
 
 static struct probe_cell *entry_cell(const struct host *h, uint64_t *entry)
 {
-	return (struct probe_cell *)((uint8_t *)entry + h->session.view.layout.entry_cell);
+	return (struct probe_cell *)((uint8_t *)entry + h->session.data.view.layout.entry_cell);
 }
 
 /* Where arch/layout.h says a value is counted. */
@@ -430,7 +429,7 @@ static void test_names_stay(void **state)
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	map = fopen(path, "w");
 	assert_non_null(map);
-	assert_null(naming_create(getpid(), (struct naming_options){0}, &h->session.naming));
+	assert_null(naming_create(getpid(), (struct naming_options){0}, &h->session.names.naming));
 	name_code(map, code, "first");
 	for (uint64_t i = 1; i <= 2; i++) {
 		uint64_t *e = entry_of(h, 0, 3);
@@ -444,8 +443,8 @@ static void test_names_stay(void **state)
 		assert_memory_equal(h->rows->keys[0].bytes, "first", 5);
 		name_code(map, code, "second");
 	}
-	naming_refresh(h->session.naming);
-	assert_string_equal(naming_name(h->session.naming, (uintptr_t)code), "second");
+	naming_refresh(h->session.names.naming);
+	assert_string_equal(naming_name(h->session.names.naming, (uintptr_t)code), "second");
 	host_free(h);
 	fclose(map);
 	assert_int_equal(unlink(path), 0);
@@ -472,7 +471,7 @@ static void test_lies(void **state)
 	session_update_counts(&h->session);
 	assert_int_equal(h->probes[0].hits, 1);
 	/* Random contents: it only has to finish without a fault. */
-	size = h->session.view.layout.data_size;
+	size = h->session.data.view.layout.data_size;
 	srand48(2);
 	for (uint64_t i = 0; i < size; i += 4)
 		memcpy(h->base + i, (const int32_t[]){(int32_t)mrand48()}, 4);
@@ -498,10 +497,10 @@ static void test_sparse(void **state)
 	(void)state;
 	memcpy(e, (const uint64_t[]){1, h->known[2].slot, 77}, 24);
 	hit(entry_cell(h, e), 40, false, 0, true);
-	assert_int_equal(fstat(h->session.data, &before), 0);
+	assert_int_equal(fstat(h->session.data.fd, &before), 0);
 	assert_true(before.st_size > 100 << 20);
 	read_rows(h);
-	assert_int_equal(fstat(h->session.data, &after), 0);
+	assert_int_equal(fstat(h->session.data.fd, &after), 0);
 	assert_int_equal(h->count, 1);
 	assert_int_equal(h->rows[0].keys[0].u, 77);
 	assert_int_equal(h->rows[0].buckets[bucket_of(40)], 1);
@@ -514,7 +513,7 @@ static void test_sparse(void **state)
 
 static struct probe_flight *flight_of(const struct host *h, uint32_t entry)
 {
-	const struct reg_session *l = &h->session.view.layout;
+	const struct reg_session *l = &h->session.data.view.layout;
 
 	return (struct probe_flight *)(h->base + (l->flights - l->data) +
 				       entry * data_flight_bytes(l));
@@ -529,7 +528,7 @@ static void put_flight(
 	f->state = state;
 	f->depth = depth;
 	for (uint32_t i = 0; i < open; i++)
-		f->times[(depth - 1 - i) % h->session.view.layout.flight_depth] = 1;
+		f->times[(depth - 1 - i) % h->session.data.view.layout.flight_depth] = 1;
 }
 
 static void test_pairs(void **state)

@@ -108,7 +108,7 @@ static void test_page_taken(void **state)
 	live_ok(live_begin(l, "live:*", &counting, &report));
 	probe_report_deinit(&report);
 	live_ok(change_begin(l->target, &c));
-	data.start = l->session->rings.layout.data;
+	data.start = l->session->data.rings.layout.data;
 	live_ok(own_unmap(&c, &data, 1));
 	change_end(&c);
 	error = probe_session_look(l->session, false, note_news, &news);

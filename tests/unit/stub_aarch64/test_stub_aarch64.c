@@ -597,6 +597,8 @@ static void cpu_of_kernel(void **state)
 	struct fixture *x = *state;
 	struct arch_stub stub = stub_host_stub(&x->host, false);
 	struct arch_stub_code code;
+	struct arch_expr_node mine[3];
+	const struct arch_expr filter = {mine, 3};
 	uint8_t out[ARCH_STUB_MAX];
 	struct patterns in;
 	cpu_set_t before, one;
@@ -604,9 +606,6 @@ static void cpu_of_kernel(void **state)
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	stub.next = (uintptr_t)patterns_next;
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		struct arch_expr_node mine[3];
-		const struct arch_expr filter = {mine, 3};
-
 		if (!CPU_ISSET(cpu, &before))
 			continue;
 		CPU_ZERO(&one);

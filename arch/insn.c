@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "arch/insn.h"
-#include "arch/windows.h"
 #include "libprobe/base/array.h"
+
+enum arch_move_status arch_move_inside(enum arch_flow flow)
+{
+	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)
+		return ARCH_MOVE_OK;
+	return flow == ARCH_FLOW_CALL || flow == ARCH_FLOW_INDIRECT_CALL ? ARCH_MOVE_CALL_INSIDE
+									 : ARCH_MOVE_FLOW_INSIDE;
+}
 
 void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length)
