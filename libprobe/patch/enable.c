@@ -125,11 +125,13 @@ static struct probe_error *enable_order_pairs(struct selection *s)
 }
 
 /*
- * Selects the probes of a request, each of whose patterns must match. Errors: as select_probes()
- * and select_unmatched(), PROBE_ERROR_USAGE (an odd number of patterns for pairs).
+ * Selects the probes of a request, each of whose patterns must match. If it disables them,
+ * wildcards name only functions that are enabled: the others are too many to be asked about.
+ * Errors: as select_probes() and select_unmatched(), PROBE_ERROR_USAGE (an odd number of patterns
+ * for pairs).
  */
 static struct probe_error *enable_select(
-	struct change *c, const struct probe_request *request, struct selection *ret)
+	struct change *c, const struct probe_request *request, bool disables, struct selection *ret)
 {
 	struct probe_error *error;
 
@@ -138,6 +140,7 @@ static struct probe_error *enable_select(
 			"%zu patterns are no pairs: each start needs an end",
 			request->pattern_count);
 	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
+	c->modules.only_enabled = disables;
 	if (!error)
 		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)
@@ -218,7 +221,7 @@ static struct probe_error *enable_once(struct probe_target *target,
 	if (!error)
 		error = report_memory(report, &c);
 	if (!error)
-		error = enable_select(&c, request, &selection);
+		error = enable_select(&c, request, false, &selection);
 	if (!error) {
 		served = reallocarray(target->served, target->served_count + c.modules.count + 1,
 			sizeof(*served));
@@ -498,7 +501,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)
-		error = enable_select(&c, request, &selection);
+		error = enable_select(&c, request, true, &selection);
 	if (!error && request->force && !request->pattern_count)
 		error = take_all(&c, &selection, report);
 	if (!error)
@@ -558,7 +561,7 @@ static struct probe_error *check_patterns(const struct update *u)
 		if (u->actions[i].end)
 			patterns[request.pattern_count++] = u->actions[i].end;
 	}
-	error = enable_select(u->change, &request, &named);
+	error = enable_select(u->change, &request, false, &named);
 	selection_deinit(&named);
 	free(patterns);
 	return error;

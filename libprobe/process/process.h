@@ -489,6 +489,8 @@ struct modules {
 	struct module *items;
 	size_t count;
 	pid_t pid; /* the process, as /proc has it */
+	/* Patterns with wildcards name only those functions that are enabled. */
+	bool only_enabled;
 };
 
 /*

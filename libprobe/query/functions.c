@@ -88,10 +88,17 @@ static char *plain_name(const char *symbol)
 	return name;
 }
 
+/* Does pattern `i` name the function? `name` may be NULL, for any. */
+static bool names(const struct adding *a, size_t i, const char *name)
+{
+	return pattern_names_function(a->patterns[i], a->path, name) &&
+	       (pattern_is_exact(a->patterns[i]) || !a->modules || !a->modules->only_enabled);
+}
+
 static bool is_named(const struct adding *a, const char *name)
 {
 	for (size_t i = 0; i < a->count; i++)
-		if (pattern_names_function(a->patterns[i], a->path, name))
+		if (names(a, i, name))
 			return true;
 	return false;
 }
@@ -99,8 +106,7 @@ static bool is_named(const struct adding *a, const char *name)
 static bool wants(const struct adding *a, const char *name, bool is_return)
 {
 	for (size_t i = 0; i < a->count; i++)
-		if (pattern_names_function(a->patterns[i], a->path, name) &&
-			pattern_wants(a->patterns[i], is_return))
+		if (names(a, i, name) && pattern_wants(a->patterns[i], is_return))
 			return true;
 	return false;
 }
@@ -408,7 +414,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	bool is_wanted = false;
 
 	for (size_t i = 0; i < count; i++)
-		is_wanted |= pattern_names_function(patterns[i], path, NULL);
+		is_wanted |= names(&a, i, NULL);
 	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
 	if (!a.arch || !a.arch->entry)
 		return NULL;
