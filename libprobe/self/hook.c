@@ -137,14 +137,12 @@ static const struct site *find_site(
 static void keep_new(
 	const struct attaching *a, const struct registry *registry, struct selection *selection)
 {
-	for (size_t i = 0; i < selection->probe_count; i++)
+	for (size_t i = 0; i < selection->probe_count; i++) {
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
-	/*
-	 * `exact`: fail if a probe cannot be patched, because the function would never be called.
-	 */
-	for (size_t i = 0; i < selection->probe_count; i++)
+		/* Fail if a probe cannot be patched, because the function would never be called. */
 		selection->probes[i].exact = true;
+	}
 	for (size_t i = 0; i < selection->site_count; i++)
 		if (!find_site(a, selection, i))
 			selection->probes[selection->sites[i].probe].unwanted = true;
@@ -178,21 +176,6 @@ static bool comes_before(const void *data, uint32_t session)
 	return has_session(&a->known, a->known.before, session);
 }
 
-static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
-	struct attached *ret)
-{
-	ret->counters = attach_counters(registry, id);
-	for (size_t i = 0; i < a->head.site_count; i++) {
-		const struct attach_site *site = &a->sites[i].fixed;
-		size_t count;
-		const struct reg_stub *stubs = registry_stubs(registry, site->pc, &count);
-
-		for (size_t k = 0; k < count; k++)
-			if (stubs[k].session == id && stubs[k].key == site->key)
-				ret->stubs[i] = (struct arch_extent){stubs[k].start, stubs[k].size};
-	}
-}
-
 static struct probe_error *install_selected(struct attaching *a, struct change *change,
 	struct selection *selection, struct probe_report *report, struct attached *ret)
 {
@@ -202,6 +185,7 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	struct install install = install_of(&t, selection, &request);
 	struct probe_error *error = NULL;
+	struct registry *registry = &change->registry;
 
 	install.stubs.describe = describe_stub;
 	install.stubs.data = a;
@@ -209,12 +193,21 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	install.session = a->head.session;
 	install.data.spare_probes = SPARE_PROBES;
 	install.caller = a->known.caller;
-	keep_new(a, &change->registry, selection);
+	keep_new(a, registry, selection);
 	a->selection = selection;
 	if (selection->probe_count || !install.session)
 		error = install_all(&install, report);
 	if (!error)
-		report_attached(a, &change->registry, install.session, ret);
+		ret->counters = attach_counters(registry, install.session);
+	for (size_t i = 0; i < a->head.site_count && !error; i++) {
+		const struct attach_site *site = &a->sites[i].fixed;
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(registry, site->pc, &count);
+
+		for (size_t k = 0; k < count; k++)
+			if (stubs[k].session == install.session && stubs[k].key == site->key)
+				ret->stubs[i] = (struct arch_extent){stubs[k].start, stubs[k].size};
+	}
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -238,17 +231,6 @@ static struct probe_error *install_once(struct probe_target *target, struct atta
 	return error;
 }
 
-static void read_site(struct message *request, struct site *ret)
-{
-	size_t count;
-
-	message_read(request, &ret->fixed, sizeof(ret->fixed));
-	count = message_count(request, ret->fixed.capture_count, sizeof(*ret->captures));
-	request->is_bad = request->is_bad || count > ARCH_ARGS_MAX;
-	if (!request->is_bad)
-		message_read(request, ret->captures, count * sizeof(*ret->captures));
-}
-
 static struct probe_error *read_request(
 	struct message *request, size_t result_bytes, struct attaching *ret)
 {
@@ -263,8 +245,16 @@ static struct probe_error *read_request(
 	ret->sites = calloc(ret->head.site_count + 1, sizeof(*ret->sites));
 	if (!ret->sites)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < ret->head.site_count; i++)
-		read_site(request, &ret->sites[i]);
+	for (size_t i = 0; i < ret->head.site_count; i++) {
+		struct site *site = &ret->sites[i];
+		size_t count;
+
+		message_read(request, &site->fixed, sizeof(site->fixed));
+		count = message_count(request, site->fixed.capture_count, sizeof(*site->captures));
+		request->is_bad = request->is_bad || count > ARCH_ARGS_MAX;
+		if (!request->is_bad)
+			message_read(request, site->captures, count * sizeof(*site->captures));
+	}
 	if (request->is_bad ||
 		result_bytes !=
 			sizeof(struct attached) + ret->head.site_count * sizeof(struct arch_extent))
@@ -293,11 +283,10 @@ struct probe_error *attach_act(struct probe_target *target, struct message *requ
 static struct probe_error *detach(
 	struct probe_target *target, const struct attach_known *known, uint32_t id, bool *gone_ret)
 {
+	AUTO_CHANGE struct change change;
+	struct probe_error *error = change_begin(target, &change);
 	struct reg_session *session;
-	struct probe_error *error;
-	struct change change;
 
-	error = change_begin(target, &change);
 	if (error)
 		return error;
 	retire_unknown(known, &change.registry);
@@ -307,7 +296,6 @@ static struct probe_error *detach(
 	if (change.registry.home)
 		error = uninstall_unreferenced(&change);
 	*gone_ret = !error && !registry_session(&change.registry, id);
-	change_end(&change);
 	return error;
 }
 
@@ -469,19 +457,6 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	return ret->provider && ret->name && ret->path ? NULL : probe_error_no_memory();
 }
 
-static struct probe_error *describe_sites(
-	struct hook *hook, const struct selection *selection, struct hook_sites *ret)
-{
-	struct probe_error *error = NULL;
-
-	ret->items = calloc(selection->site_count + 1, sizeof(*ret->items));
-	if (!ret->items)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < selection->site_count && !error; i++)
-		error = describe_site(hook, selection, i, ret);
-	return error;
-}
-
 static struct probe_error *find_sites(
 	struct hook *hook, bool keep_going, struct probe_report *report, struct hook_sites **ret)
 {
@@ -503,8 +478,12 @@ static struct probe_error *find_sites(
 				   : select_check_arguments(&selection);
 	if (!error && !hook->counters.session && !hook->waits)
 		error = select_unmatched(&modules, &selection, &pattern, getpid());
-	if (!error)
-		error = describe_sites(hook, &selection, *ret);
+	if (!error) {
+		(*ret)->items = calloc(selection.site_count + 1, sizeof(*(*ret)->items));
+		error = (*ret)->items ? NULL : probe_error_no_memory();
+	}
+	for (size_t i = 0; i < selection.site_count && !error; i++)
+		error = describe_site(hook, &selection, i, *ret);
 	selection_deinit(&selection);
 	modules_deinit(&modules);
 	return error;
@@ -549,27 +528,6 @@ static void take_sites(struct hook *hook, struct hook_sites *sites, const struct
 	free(stubs);
 }
 
-static void add_sites(struct hook *hook, struct hook_sites *sites)
-{
-	if (!sites)
-		return;
-	sites->next = hook->sites;
-	hook->sites = sites;
-}
-
-/*
- * Adds a capture without its symbols and texts. Symbols are resolved, and texts are addresses in
- * this process.
- */
-static void add_capture(struct buffer *request, const struct arch_capture *capture)
-{
-	struct arch_capture copy = *capture;
-
-	copy.arg.symbol = copy.arg.spec = NULL;
-	copy.length.symbol = copy.length.spec = NULL;
-	buffer_bytes(request, &copy, sizeof(copy));
-}
-
 static void add_site(struct buffer *request, const struct hook_site *site)
 {
 	const struct attach_site described = {.pc = site->pc,
@@ -579,8 +537,14 @@ static void add_site(struct buffer *request, const struct hook_site *site)
 		.recorded = site->layout.recorded};
 
 	buffer_bytes(request, &described, sizeof(described));
-	for (size_t i = 0; i < described.capture_count; i++)
-		add_capture(request, &site->layout.captures[i]);
+	for (size_t i = 0; i < described.capture_count; i++) {
+		struct arch_capture copy = site->layout.captures[i];
+
+		/* Symbols are resolved, and texts are addresses in this process. */
+		copy.arg.symbol = copy.arg.spec = NULL;
+		copy.length.symbol = copy.length.spec = NULL;
+		buffer_bytes(request, &copy, sizeof(copy));
+	}
 }
 
 static struct probe_error *attach(struct hook *hook, const struct attach_known *known,
@@ -627,10 +591,12 @@ struct probe_error *hook_attach(struct hook *hook, const struct attach_known *kn
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)
 		take_sites(hook, sites, work.result);
-	if (!error || work.died)
-		add_sites(hook, sites);
-	else
+	if (error && !work.died) {
 		sites_free(sites);
+	} else if (sites) {
+		sites->next = hook->sites;
+		hook->sites = sites;
+	}
 	free(work.result);
 	return error;
 }

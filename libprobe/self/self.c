@@ -61,18 +61,6 @@ static size_t hooks_before(int priority)
 	return i;
 }
 
-/* Returns the hook that a new function can share, or NULL. */
-static struct hook *hook_to_share(const char *text, int priority)
-{
-	size_t i = hooks_before(priority);
-	struct hook *last = i ? all.hooks[i - 1] : NULL;
-
-	return last && last->pattern && last->priority == priority && !strcmp(last->text, text) &&
-			       functions_accept(&last->functions)
-		       ? last
-		       : NULL;
-}
-
 static void insert_hook(struct hook *hook)
 {
 	size_t at = hooks_before(hook->priority);
@@ -82,19 +70,12 @@ static void insert_hook(struct hook *hook)
 	all.count++;
 }
 
-static size_t index_of(const struct hook *hook)
-{
-	size_t i = 0;
-
-	while (all.hooks[i] != hook)
-		i++;
-	return i;
-}
-
 static void forget_hook(const struct hook *hook)
 {
-	size_t at = index_of(hook);
+	size_t at = 0;
 
+	while (all.hooks[at] != hook)
+		at++;
 	all.count--;
 	memmove(all.hooks + at, all.hooks + at + 1, (all.count - at) * sizeof(*all.hooks));
 }
@@ -208,16 +189,6 @@ static struct probe_error *end_hook(struct hook *hook)
 	return error;
 }
 
-/* For a child that was just forked. The caller holds the lock. */
-static void self_after_fork(void)
-{
-	callers_after_fork();
-	for (size_t i = 0; i < all.count; i++)
-		hook_after_fork(all.hooks[i]);
-	for (size_t i = 0; i < all.left_count; i++)
-		hook_after_fork(all.left[i]);
-}
-
 /* ---- The functions ------------------------------------------------------------------------ */
 
 static struct probe_error *stop_act(struct probe_target *target, struct message *request,
@@ -236,37 +207,23 @@ static struct probe_error *stop_act(struct probe_target *target, struct message 
 	return error;
 }
 
-/*
- * Afterwards, for each other thread, either we see the notes that it has made, or it sees our
- * earlier writes. The caller holds the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2)
- * nor a stop of all threads is possible).
- */
-static struct probe_error *order_callers(void)
+struct probe_error *function_stop(struct function *function)
 {
+	function_call *call = atomic_load(&function->call);
 	struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
 	struct probe_error *error;
 
+	atomic_store(&function->call, NULL); /* pairs with the load in call_noted() */
 	if (callers_order())
 		return NULL;
 	error = helper_run(&work);
 	probe_report_deinit(&report);
-	return error ? probe_error_prefix(error,
-			       "the function stays connected, because a filter forbids "
-			       "membarrier(2), and the threads cannot be stopped instead")
-		     : NULL;
-}
-
-struct probe_error *function_stop(struct function *function)
-{
-	function_call *call = atomic_load(&function->call);
-	struct probe_error *error;
-
-	atomic_store(&function->call, NULL); /* pairs with the load in call_noted() */
-	error = order_callers();
 	if (error)
 		atomic_store(&function->call, call);
-	return error;
+	return probe_error_prefix(error,
+		"the function stays connected, because a filter forbids membarrier(2), and the "
+		"threads cannot be stopped instead");
 }
 
 /* Finds a connected function, and its hook. */
@@ -288,6 +245,7 @@ static struct probe_error *add(
 {
 	struct hook *hook;
 	struct probe_error *error;
+	size_t before;
 
 	if (!function)
 		return probe_error_new(
@@ -296,8 +254,10 @@ static struct probe_error *add(
 	if (find_function(pattern, function, data, &hook))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"%s: the function is connected already, with the same data", pattern);
-	hook = hook_to_share(pattern, priority);
-	if (!hook) {
+	before = hooks_before(priority);
+	hook = before ? all.hooks[before - 1] : NULL;
+	if (!hook || !hook->pattern || hook->priority != priority || strcmp(hook->text, pattern) ||
+		!functions_accept(&hook->functions)) {
 		error = add_hook(pattern, priority, &hook);
 		if (error)
 			return error;
@@ -383,32 +343,6 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/* Connects functions to libraries opened while the lock was taken. The caller holds the lock. */
-static void self_catch_up(struct followed *ret)
-{
-	if (!atomic_exchange(&is_behind, false))
-		return;
-	ret->error = update(&ret->report);
-	ret->told = all.told;
-	ret->data = all.told_data;
-}
-
-static bool self_is_behind(void)
-{
-	return atomic_load(&is_behind);
-}
-
-/* Calls the program's callback and frees `followed`. The caller must not hold the lock. */
-static void self_tell(struct followed *followed)
-{
-	const struct probe_report *report = &followed->report;
-
-	if (followed->told && (followed->error || report->sites || report->refusal_count))
-		followed->told(report, followed->error, followed->data);
-	probe_error_free(followed->error);
-	probe_report_deinit(&followed->report);
-}
-
 /*
  * Runs when a library was opened. If the lock is not free in time, its owner does the work later.
  */
@@ -421,27 +355,20 @@ static void on_opened(void)
 		self_unlock(cancel);
 }
 
-static struct probe_error *create_loader(struct hook **ret)
-{
-	struct attach_known known;
-	struct probe_error *error = know(NULL, &known) ? NULL : probe_error_no_memory();
-
-	if (!error)
-		error = loader_create(on_opened, &known, ret);
-	attach_known_deinit(&known);
-	return error;
-}
-
 struct probe_error *probe_self_follow(followed_call *told, void *data)
 {
+	struct attach_known known = {0};
 	struct probe_error *error;
 	struct hook *hook;
 	int cancel = self_lock();
 
 	error = all.loader ? probe_error_new(PROBE_ERROR_STATE, "libraries are followed already")
 			   : reserve();
+	if (!error && !know(NULL, &known))
+		error = probe_error_no_memory();
 	if (!error)
-		error = create_loader(&hook);
+		error = loader_create(on_opened, &known, &hook);
+	attach_known_deinit(&known);
 	if (!error) {
 		insert_hook(hook);
 		all.loader = hook;
@@ -498,8 +425,13 @@ static void after_fork(void)
 
 static void after_fork_in_child(void)
 {
-	if (is_taken_to_fork)
-		self_after_fork();
+	if (is_taken_to_fork) {
+		callers_after_fork();
+		for (size_t i = 0; i < all.count; i++)
+			hook_after_fork(all.hooks[i]);
+		for (size_t i = 0; i < all.left_count; i++)
+			hook_after_fork(all.left[i]);
+	}
 	after_fork();
 }
 
@@ -546,15 +478,23 @@ void self_unlock(int cancel)
 {
 	/* Unlock, and then read the flag again: a thread that waited too long has set it. */
 	do {
-		struct followed followed = {0};
+		struct probe_report report = {0};
+		struct probe_error *error = NULL;
+		followed_call *told = all.told;
+		void *data = all.told_data;
 
 		is_owner = true;
-		self_catch_up(&followed);
+		/* Connect functions to libraries that were opened while the lock was taken. */
+		if (atomic_exchange(&is_behind, false))
+			error = update(&report);
 		helper_end();
 		is_owner = false;
 		pthread_mutex_unlock(&lock);
-		self_tell(&followed);
-	} while (self_is_behind() && pthread_mutex_trylock(&lock) == 0);
+		if (told && (error || report.sites || report.refusal_count))
+			told(&report, error, data);
+		probe_error_free(error);
+		probe_report_deinit(&report);
+	} while (atomic_load(&is_behind) && pthread_mutex_trylock(&lock) == 0);
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -656,17 +596,6 @@ struct switching {
 	int socket; /* socket to the program */
 };
 
-static void deinit(struct switching *s)
-{
-	for (size_t i = 0; i < s->owned_count; i++)
-		probe_pattern_free(s->owned[i]);
-	free(s->owned);
-	free(s->predicates);
-	free(s->plans);
-	free(s->patterns);
-	free(s->actions);
-}
-
 static struct probe_error *read_pattern(
 	struct message *request, struct switching *s, const struct probe_pattern **ret)
 {
@@ -692,18 +621,6 @@ static struct probe_error *read_pattern(
 	return NULL;
 }
 
-static struct probe_error *read_action(
-	struct message *request, struct switching *s, struct probe_action *ret)
-{
-	struct switch_action a;
-	struct probe_error *error;
-
-	message_read(request, &a, sizeof(a));
-	ret->disable = a.disable;
-	error = read_pattern(request, s, &ret->pattern);
-	return error ? error : read_pattern(request, s, &ret->end);
-}
-
 static struct probe_error *read_request(struct message *request, struct switching *s)
 {
 	struct switch_head *h = &s->head;
@@ -725,8 +642,15 @@ static struct probe_error *read_request(struct message *request, struct switchin
 	message_read(request, s->plans, h->plan_count * sizeof(*s->plans));
 	for (size_t i = 0; i < h->pattern_count && !error; i++)
 		error = read_pattern(request, s, &s->patterns[i]);
-	for (size_t i = 0; i < h->action_count && !error; i++)
-		error = read_action(request, s, &s->actions[i]);
+	for (size_t i = 0; i < h->action_count && !error; i++) {
+		struct switch_action a;
+
+		message_read(request, &a, sizeof(a));
+		s->actions[i].disable = a.disable;
+		error = read_pattern(request, s, &s->actions[i].pattern);
+		if (!error)
+			error = read_pattern(request, s, &s->actions[i].end);
+	}
 	return error || !request->is_bad ? error : controller_bad_request();
 }
 
@@ -754,7 +678,13 @@ static struct probe_error *switch_act(struct probe_target *target, struct messag
 		error = probe_target_enable(target, &wanted, report);
 	else if (!error)
 		error = probe_target_disable(target, &wanted, report);
-	deinit(&s);
+	for (size_t i = 0; i < s.owned_count; i++)
+		probe_pattern_free(s.owned[i]);
+	free(s.owned);
+	free(s.predicates);
+	free(s.plans);
+	free(s.patterns);
+	free(s.actions);
 	return error;
 }
 
@@ -769,15 +699,6 @@ static void add_pattern(struct buffer *to, const struct probe_pattern *pattern)
 	buffer_bytes(to, &p, sizeof(p));
 	if (pattern)
 		message_add_text(to, probe_pattern_text(pattern));
-}
-
-static void add_action(struct buffer *to, const struct probe_action *action)
-{
-	const struct switch_action a = {.disable = action->disable};
-
-	buffer_bytes(to, &a, sizeof(a));
-	add_pattern(to, action->pattern);
-	add_pattern(to, action->end);
 }
 
 static struct probe_error *change(enum switch_how how, const struct probe_action *actions,
@@ -801,8 +722,13 @@ static struct probe_error *change(enum switch_how how, const struct probe_action
 	buffer_bytes(&work.request, request->plans, head.plan_count * sizeof(*request->plans));
 	for (size_t i = 0; i < request->pattern_count; i++)
 		add_pattern(&work.request, request->patterns[i]);
-	for (size_t i = 0; i < count; i++)
-		add_action(&work.request, &actions[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct switch_action a = {.disable = actions[i].disable};
+
+		buffer_bytes(&work.request, &a, sizeof(a));
+		add_pattern(&work.request, actions[i].pattern);
+		add_pattern(&work.request, actions[i].end);
+	}
 	cancel = self_lock();
 	error = helper_run(&work);
 	self_unlock(cancel);

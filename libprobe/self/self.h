@@ -333,12 +333,4 @@ void self_unlock(int cancel);
 typedef void followed_call(
 	const struct probe_report *report, const struct probe_error *error, void *data);
 
-/* The report about opened libraries, and its receiver. */
-struct followed {
-	struct probe_report report;
-	struct probe_error *error;
-	followed_call *told;
-	void *data;
-};
-
 #endif

@@ -28,8 +28,6 @@
 
 _Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
 
-/* ---- Names -------------------------------------------------------------------------------- */
-
 /* Sets a type's text: "provider:name", then "provider", then "name". */
 static bool set_names(struct stream_types *types, uint32_t type, const char *provider,
 	size_t provider_length, char separator, const char *name)
@@ -119,59 +117,6 @@ struct probe_error *stream_types_of_probe(
 	if (length < 0 || length > PROBE_STREAM_TYPE_NAME_MAX)
 		return NULL;
 	return stream_types_of_name(types, text, ret);
-}
-
-/* ---- For users ----------------------------------------------------------------------------- */
-
-struct probe_error *probe_stream_type_open(
-	struct probe_stream *stream, const char *name, uint32_t *type_ret)
-{
-	struct probe_error *error;
-
-	if (!name || !*name)
-		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "an event type needs a name");
-	if (strlen(name) > PROBE_STREAM_TYPE_NAME_MAX)
-		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
-			"the name of an event type has at most %d bytes, not %zu",
-			PROBE_STREAM_TYPE_NAME_MAX, strlen(name));
-	error = stream_enter(stream, STREAM_ACTIVE, "open types");
-	if (error)
-		return error;
-	error = stream_types_of_name(stream->index.types, name, type_ret);
-	stream_leave(stream);
-	return error;
-}
-
-struct probe_error *probe_stream_type_name(
-	struct probe_stream *stream, uint32_t type, const char **ret)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
-
-	if (error)
-		return error;
-	if (stream_types_has(stream->index.types, type))
-		*ret = stream->index.types->types[type].text;
-	else
-		error = error_numbered(
-			PROBE_ERROR_USAGE, EINVAL, "the stream has no event type %u", type);
-	stream_leave(stream);
-	return error;
-}
-
-struct probe_error *probe_stream_type_next(
-	struct probe_stream *stream, uint32_t from, uint32_t *type_ret, bool *there_ret)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
-
-	if (error)
-		return error;
-	while (from < PROBE_STREAM_TYPES_END && !stream_types_has(stream->index.types, from))
-		from++;
-	*there_ret = from < PROBE_STREAM_TYPES_END;
-	if (*there_ret)
-		*type_ret = from;
-	stream_leave(stream);
-	return NULL;
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */

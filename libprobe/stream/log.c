@@ -17,13 +17,10 @@
  * A log may also write to a record of the caller's (probe_stream_flush_to()), which may hold
  * several streams. This record has no size limit, and stays when a stream ends. In this record, the
  * stream's own events carry the pid of the target.
- *
- * The second half of this file flushes streams to logs.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +47,8 @@ enum {
 struct stream_log {
 	const struct probe_stream_options *options; /* options of the stream, borrowed */
 	struct probe_ctf *ctf;
-	bool borrowed; /* the record (`ctf`) belongs to the caller */
-	pid_t pid;     /* pid in the stream's own events; 0 if the record has only this stream */
+	struct probe_ctf *borrowed; /* `ctf`, if it belongs to the caller */
+	pid_t pid; /* pid in the stream's own events; 0 if the record has only this stream */
 	struct probe_session own; /* dummy session of the stream's own events */
 	struct probe_session_probe own_probes[PROBE_STREAM_SYSTEM_TYPES];
 	uint64_t hits;
@@ -142,19 +139,6 @@ static struct probe_error *remove_part(int at, const char *name)
 	closedir(part);
 	if (strcmp(name, ".") != 0)
 		unlinkat(at, name, AT_REMOVEDIR);
-	return error;
-}
-
-static struct probe_error *remove_all(DIR *folder)
-{
-	struct probe_error *error = remove_part(dirfd(folder), ".");
-	struct dirent *entry;
-	unsigned int number;
-
-	while (!error && (entry = readdir(folder)))
-		if (ctf_part_number(entry->d_name, &number))
-			error = remove_part(dirfd(folder), entry->d_name);
-	unlinkat(dirfd(folder), stream_index_name, 0);
 	return error;
 }
 
@@ -251,16 +235,6 @@ static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *r
 
 /* ---- Adding --------------------------------------------------------------------- */
 
-static uint64_t size_of(const struct probe_hit *hit, const char *comm)
-{
-	uint64_t bytes = EVENT_BYTES + (comm ? strlen(comm) : 0);
-
-	for (size_t i = 0; i < hit->arg_count; i++)
-		bytes += ARG_BYTES +
-			 (hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
-	return bytes;
-}
-
 static struct probe_error *note_failure(struct stream_log *log, struct probe_error *error)
 {
 	log->failed |= error != NULL;
@@ -271,9 +245,14 @@ static struct probe_error *note_failure(struct stream_log *log, struct probe_err
 struct probe_error *stream_log_hit(struct stream_log *log, const struct probe_session *session,
 	const struct probe_hit *hit, const char *comm)
 {
-	bool may = true;
-	struct probe_error *error = admit(log, size_of(hit, comm), &may);
+	uint64_t bytes = EVENT_BYTES + (comm ? strlen(comm) : 0);
+	struct probe_error *error;
+	bool may;
 
+	for (size_t i = 0; i < hit->arg_count; i++)
+		bytes += ARG_BYTES +
+			 (hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
+	error = admit(log, bytes, &may);
 	if (error || !may)
 		return error;
 	log->hits += session != &log->own;
@@ -299,8 +278,7 @@ struct probe_error *stream_log_own(
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
 
-/* Writes the last event of a full log, which has kept room for it, and flushes. */
-static struct probe_error *stream_log_last(
+struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
 	struct probe_hit hit = own_hit(log, type, event);
@@ -322,7 +300,7 @@ struct probe_error *stream_log_lost(
 	return note_failure(log, probe_ctf_discarded(log->ctf, session, count));
 }
 
-static struct probe_error *stream_log_flush(struct stream_log *log)
+struct probe_error *stream_log_flush(struct stream_log *log)
 {
 	struct probe_error *error = log->failed ? NULL : probe_ctf_flush(log->ctf);
 
@@ -343,13 +321,14 @@ static struct probe_error *begin(struct stream_log *log)
 	return probe_ctf_create(log->options->log, &options, &log->ctf);
 }
 
-/* Returns NULL if out of memory. */
-static struct stream_log *log_alloc(const struct probe_stream_options *options)
+struct probe_error *stream_log_create(const struct probe_stream_options *options,
+	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
 {
 	struct stream_log *log = calloc(1, sizeof(*log));
+	struct probe_error *error;
 
 	if (!log)
-		return NULL;
+		return probe_error_no_memory();
 	log->options = options;
 	log->own.probes = log->own_probes;
 	log->own.probe_count = PROBE_STREAM_SYSTEM_TYPES;
@@ -357,15 +336,9 @@ static struct stream_log *log_alloc(const struct probe_stream_options *options)
 		log->own_probes[i] = (struct probe_session_probe){.provider = system_event_provider,
 			.name = system_event_names[i],
 			.path = "libprobe"};
-	return log;
-}
-
-struct probe_error *stream_log_create(
-	const struct probe_stream_options *options, struct stream_log **ret)
-{
-	struct stream_log *log = log_alloc(options);
-	struct probe_error *error = log ? begin(log) : probe_error_no_memory();
-
+	log->pid = pid;
+	log->ctf = log->borrowed = record;
+	error = record ? NULL : begin(log);
 	if (error) {
 		stream_log_free(log);
 		return error;
@@ -374,31 +347,9 @@ struct probe_error *stream_log_create(
 	return NULL;
 }
 
-/*
- * Creates a log in the caller's record, in which the stream's own events have this pid. Errors:
- * PROBE_ERROR_MEMORY.
- */
-static struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
-	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
-{
-	*ret = log_alloc(options);
-	if (!*ret)
-		return probe_error_no_memory();
-	(*ret)->ctf = record;
-	(*ret)->borrowed = true;
-	(*ret)->pid = pid;
-	return NULL;
-}
-
-bool stream_log_is_borrowed(const struct stream_log *log)
+struct probe_ctf *stream_log_borrowed(const struct stream_log *log)
 {
 	return log->borrowed;
-}
-
-/* Returns true if the log writes to this record of the caller's. */
-static bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record)
-{
-	return log->borrowed && log->ctf == record;
 }
 
 struct probe_error *stream_log_leave(struct stream_log *log, const struct probe_session *session)
@@ -418,6 +369,8 @@ void stream_log_free(struct stream_log *log)
 
 struct probe_error *stream_log_clear(struct stream_log *log)
 {
+	struct dirent *entry;
+	unsigned int number;
 	DIR *folder;
 	struct probe_error *error = open_log(log, &folder);
 
@@ -425,7 +378,11 @@ struct probe_error *stream_log_clear(struct stream_log *log)
 		return error;
 	probe_ctf_free(log->ctf);
 	log->ctf = NULL;
-	error = remove_all(folder);
+	error = remove_part(dirfd(folder), ".");
+	while (!error && (entry = readdir(folder)))
+		if (ctf_part_number(entry->d_name, &number))
+			error = remove_part(dirfd(folder), entry->d_name);
+	unlinkat(dirfd(folder), stream_index_name, 0);
 	closedir(folder);
 	log->full = log->overrun = log->failed = false;
 	log->added = log->hits = 0;
@@ -437,197 +394,10 @@ bool stream_log_is_full(const struct stream_log *log)
 	return log->full;
 }
 
-bool stream_log_take_overrun(struct stream_log *log)
+void stream_log_status(struct stream_log *log, struct probe_stream_status *ret)
 {
-	bool overrun = log->overrun;
-
+	ret->log_full = log->full;
+	ret->log_overrun = log->overrun;
+	ret->flushed = log->hits;
 	log->overrun = false;
-	return overrun;
-}
-
-uint64_t stream_log_hits(const struct stream_log *log)
-{
-	return log->hits;
-}
-
-/* ==== Flushing ================================================================================ */
-
-/*
- * A flush moves events from the rings into the log's packets, as each poll does, so that the rings
- * do not fill up, and packets into files, when they are full and once a second.
- *
- * It releases the lock in between, so that other threads can see the flush, and stop, filter or
- * clear the stream.
- */
-
-enum { FLUSH_NS = 1000000000 };
-
-static struct probe_error *enter_with_log(struct probe_stream *stream)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be flushed");
-
-	if (error || stream->log)
-		return error;
-	stream_leave(stream);
-	return error_numbered(
-		PROBE_ERROR_STATE, EINVAL, "the stream has no log that it could be flushed to");
-}
-
-/* Keeps the first error for the status. A failed log accepts no more events. */
-static struct probe_error *note_error(struct probe_stream *stream, struct probe_error *error)
-{
-	if (!error)
-		return NULL;
-	if (!stream->flush_error)
-		stream->flush_error = error->err ? error->err : EIO;
-	stream->overrun = true;
-	return error;
-}
-
-/* If the log is full, writes its last event and stops the stream. */
-static struct probe_error *end_full_log(struct probe_stream *stream)
-{
-	const struct probe_stream_options *o = &stream->index.attributes.options;
-	const struct probe_value automatic = {.kind = PROBE_VALUE_SIGNED, .i = 1};
-	struct probe_event event = {.args = &automatic, .arg_count = 1};
-	bool was_running = stream->state == STREAM_RUNNING || stream->state == STREAM_FULL;
-
-	if (o->log_policy != PROBE_STREAM_LOG_UNTIL_FULL || !stream_log_is_full(stream->log) ||
-		!was_running)
-		return NULL;
-	probe_session_switch(stream->session, SIZE_MAX, false);
-	stream->state = STREAM_SUSPENDED;
-	stream->restarts = false;
-	stream->reading.closed = true;
-	stream->reading.closed_ns = 0;
-	event.time_ns =
-		clock_realtime_ns(&stream->session->clock, clock_stamp(&stream->session->clock));
-	return stream_log_last(stream->log, PROBE_STREAM_STOP, &event);
-}
-
-static struct probe_error *take_slice(struct probe_stream *stream, bool *drained_ret)
-{
-	struct probe_error *error = stream_take(stream, drained_ret);
-
-	if (!error)
-		error = end_full_log(stream);
-	return note_error(stream, error);
-}
-
-/* Begins a flush that the stream reports by events. */
-static void begin_flush(struct probe_stream *stream)
-{
-	stream->flushing++;
-	if (stream->state == STREAM_RUNNING)
-		stream_mark(stream, PROBE_STREAM_FLUSH_START, false, 0, NULL);
-}
-
-static struct probe_error *end_flush(struct probe_stream *stream, struct probe_error *error)
-{
-	if (!error)
-		error = note_error(stream, stream_log_flush(stream->log));
-	if (!error && stream->state == STREAM_RUNNING)
-		stream_mark(stream, PROBE_STREAM_FLUSH_STOP, false, 0, NULL);
-	stream->flushing--;
-	stream->flush_again_ns = clock_monotonic_ns() + FLUSH_NS;
-	return error;
-}
-
-/* Writes all events up to now. The caller holds the lock; it is released in between. */
-static struct probe_error *flush(struct probe_stream *stream)
-{
-	struct probe_error *error;
-	uint64_t until;
-	bool drained = false;
-
-	begin_flush(stream);
-	until = clock_stamp(&stream->session->clock);
-	do {
-		/* Let a waiting thread run. */
-		pthread_mutex_unlock(&stream->lock);
-		sched_yield();
-		pthread_mutex_lock(&stream->lock);
-		if (stream->closing) {
-			error = error_numbered(
-				PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
-			break;
-		}
-		error = take_slice(stream, &drained);
-	} while (!error && !drained &&
-		 stream->reading.read_ns <= clock_realtime_ns(&stream->session->clock, until));
-	return end_flush(stream, error);
-}
-
-struct probe_error *probe_stream_flush(struct probe_stream *stream)
-{
-	struct probe_error *error = enter_with_log(stream);
-
-	if (error)
-		return error;
-	error = flush(stream);
-	stream_leave(stream);
-	return error;
-}
-
-/* Makes the stream write to this record. The caller owns it, and holds the lock. */
-static struct probe_error *take_record(struct probe_stream *stream, struct probe_ctf *record)
-{
-	if (stream->log && !stream_log_is_of(stream->log, record))
-		return error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream has another log");
-	if (stream->log)
-		return NULL;
-	return stream_log_borrow(
-		&stream->index.attributes.options, record, stream->target->pid, &stream->log);
-}
-
-struct probe_error *probe_stream_flush_to(struct probe_stream *stream, struct probe_ctf *record)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be flushed");
-
-	if (error)
-		return error;
-	error = take_record(stream, record);
-	if (!error)
-		error = flush(stream);
-	stream_leave(stream);
-	return error;
-}
-
-struct probe_error *probe_stream_poll(struct probe_stream *stream, bool *more_ret)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be polled");
-	bool drained, due;
-
-	if (error)
-		return error;
-	if (more_ret)
-		*more_ret = false;
-	if (stream->index.attributes.options.policy != PROBE_STREAM_FLUSH) {
-		stream_note_full(stream);
-		error = probe_session_poll(stream->session, NULL, NULL, NULL);
-		stream_leave(stream);
-		return error;
-	}
-	due = clock_monotonic_ns() >= stream->flush_again_ns;
-	if (due)
-		begin_flush(stream);
-	error = take_slice(stream, &drained);
-	if (more_ret)
-		*more_ret = stream->reading.taken != 0;
-	if (due)
-		error = end_flush(stream, error);
-	stream_leave(stream);
-	return error;
-}
-
-struct probe_error *stream_finish_log(struct probe_stream *stream)
-{
-	struct probe_error *error = NULL;
-	bool drained = false;
-
-	while (!error && !drained)
-		error = take_slice(stream, &drained);
-	if (!error)
-		error = note_error(stream, stream_log_flush(stream->log));
-	return error;
 }

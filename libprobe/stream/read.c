@@ -153,22 +153,6 @@ static const char *take(struct target *to, const char *bytes, size_t length)
 	return at;
 }
 
-static void take_bytes(struct target *to, struct probe_value *value)
-{
-	if (value->length > to->room) {
-		value->length = to->room;
-		to->truncated = value->truncated = true;
-	}
-	value->bytes = take(to, value->bytes, value->length);
-}
-
-static const char *take_comm(struct target *to, const char *comm)
-{
-	size_t length = comm ? strlen(comm) + 1 : 0;
-
-	return length && length <= to->room ? take(to, comm, length) : NULL;
-}
-
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size)
 {
@@ -177,16 +161,23 @@ bool stream_queue_take(struct stream_queue *queue, const struct stream_types *ty
 	const struct probe_event *event;
 	const struct stream_type *type;
 	struct probe_value *values;
-	size_t count;
+	size_t count, length;
 
 	if (queue->begin == queue->end)
 		return false;
 	type = &types->types[entry->item.type];
 	event = event_unpack(entry + 1, entry->bytes - sizeof(*entry));
 	values = take_values(&to, event, &count);
-	for (size_t i = 0; i < count; i++)
-		if (value_has_bytes(&values[i]))
-			take_bytes(&to, &values[i]);
+	for (size_t i = 0; i < count; i++) {
+		if (!value_has_bytes(&values[i]))
+			continue;
+		if (values[i].length > to.room) {
+			values[i].length = to.room;
+			to.truncated = values[i].truncated = true;
+		}
+		values[i].bytes = take(&to, values[i].bytes, values[i].length);
+	}
+	length = event->comm ? strlen(event->comm) + 1 : 0;
 	*ret = (struct probe_stream_event){.type = entry->item.type,
 		.truncation = to.truncated ? PROBE_STREAM_TRUNCATED_READ : entry->item.truncation,
 		.pc = entry->item.pc,
@@ -195,7 +186,7 @@ bool stream_queue_take(struct stream_queue *queue, const struct stream_types *ty
 	ret->event.name = type->name;
 	ret->event.args = values;
 	ret->event.arg_count = count;
-	ret->event.comm = take_comm(&to, event->comm);
+	ret->event.comm = length && length <= to.room ? take(&to, event->comm, length) : NULL;
 	ret->data_used = data ? (size_t)(to.at - (char *)data) : 0;
 	queue->begin += entry->bytes;
 	if (queue->begin == queue->end)
@@ -219,6 +210,7 @@ void stream_queue_deinit(struct stream_queue *queue)
 /* ==== Reading the session ===================================================================== */
 
 enum {
+	WORD = 8,
 	QUEUE_BYTES = 1 << 18, /* about how many bytes stream_take() puts into the queue at once */
 	LOG_EVENTS = 1 << 16,  /* about how many events stream_take() puts into a log at once */
 	MARKS_MAX = 1024
@@ -272,6 +264,29 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 		stream->overrun = true;
 	}
 	stream->marks[stream->mark_count++] = mark;
+}
+
+/* ---- Full streams ---------------------------------------------------------------------------- */
+
+void stream_note_full(struct probe_stream *stream)
+{
+	if (stream->state != STREAM_RUNNING ||
+		stream->index.attributes.options.policy != PROBE_STREAM_UNTIL_FULL ||
+		probe_session_is_on(stream->session))
+		return;
+	stream->state = STREAM_FULL;
+	stream->restarts = true;
+	stream->overrun = true;
+}
+
+void stream_go_on(struct probe_stream *stream)
+{
+	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
+
+	/* Add the mark before switching on, so that all hits have later stamps. */
+	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
+	stream->state = STREAM_RUNNING;
+	probe_session_switch(stream->session, SIZE_MAX, true);
 }
 
 /* ---- Putting events ------------------------------------------------------------------------- */
@@ -462,7 +477,6 @@ static void tell_lost(struct probe_stream *stream)
 {
 	struct stream_reading *r = &stream->reading;
 	uint64_t lost = stream_lost(stream);
-
 	bool flushes = stream->index.attributes.options.policy == PROBE_STREAM_FLUSH;
 
 	if ((!flushes && !stream->log) || lost == r->lost)
@@ -473,19 +487,30 @@ static void tell_lost(struct probe_stream *stream)
 	r->resume_ns = 0;
 }
 
-static void tell_damage(struct probe_stream *stream)
-{
-	uint64_t damaged = probe_session_damaged(stream->session);
-	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = EBADMSG};
-
-	if (damaged == stream->reading.damaged)
-		return;
-	stream->reading.damaged = damaged;
-	stream->overrun = true;
-	put_own(stream, PROBE_STREAM_ERROR, stream->reading.last_ns, 0, &arg, 1);
-}
-
 /* ---- Rounds --------------------------------------------------------------------- */
+
+bool stream_is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
+{
+	const struct probe_session *s = stream->session;
+	const struct reg_session *l = &s->data.rings.layout;
+	uint64_t margin = s->record_max + 2 * WORD;
+	bool full = false;
+
+	*gone_ret = 0;
+	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
+		uint64_t head = 0, unread;
+
+		if (!snapshot_read(&s->data.view,
+			    l->rings - l->data + ((uint64_t)i << l->rings_shift), &head,
+			    sizeof(head)) ||
+			head <= stream->reading.since[i].place)
+			continue;
+		unread = head - stream->reading.since[i].place;
+		full |= unread + margin > l->ring_bytes;
+		*gone_ret += unread > l->ring_bytes ? unread - l->ring_bytes : 0;
+	}
+	return full;
+}
 
 /*
  * Notes that unread hits were overwritten. `is_told` means that the caller knows this from the
@@ -515,9 +540,11 @@ static struct probe_error *take_recorded(struct probe_stream *stream, bool *drai
 	struct probe_error *error;
 
 	if (r->recorded == r->recording.count) {
+		uint64_t gone, told = stream->gone_status;
+
 		recording_deinit(&r->recording);
 		r->recorded = 0;
-		uint64_t gone = stream_gone(stream), told = stream->gone_status;
+		stream_is_lapped(stream, &gone);
 
 		error = session_take_recording(stream->session, r->since, &r->recording);
 		if (error)
@@ -551,7 +578,7 @@ static void leave_full(struct probe_stream *stream)
 struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret)
 {
 	struct stream_reading *r = &stream->reading;
-	uint64_t begin = clock_stamp(&stream->session->clock);
+	uint64_t begin = clock_stamp(&stream->session->clock), damaged;
 	struct probe_error *error;
 	bool drained;
 
@@ -566,17 +593,20 @@ struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret)
 		error = take_recorded(stream, &drained);
 	if (!error && !r->error && drained) {
 		tell_lost(stream);
-		tell_damage(stream);
+		damaged = probe_session_damaged(stream->session);
+		if (damaged != r->damaged) {
+			const struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = EBADMSG};
+
+			r->damaged = damaged;
+			stream->overrun = true;
+			put_own(stream, PROBE_STREAM_ERROR, r->last_ns, 0, &arg, 1);
+		}
 		pass_marks(stream, UINT64_MAX, begin);
 		if (stream->state == STREAM_FULL)
 			leave_full(stream);
 	}
 	*drained_ret = drained;
-	if (r->error && !error) {
-		error = r->error;
-		r->error = NULL;
-	}
-	probe_error_free(r->error);
+	error = probe_error_first(error, r->error);
 	r->error = NULL;
 	return error;
 }

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,11 +26,22 @@
 
 /* ==== Active streams ========================================================================== */
 
-enum { DATA_BYTES = 1024, LOG_BYTES = 64 << 20, LOG_BYTES_MIN = 1 << 20, WORD = 8 };
+enum {
+	NSEC_PER_SEC = 1000000000,
+	DATA_BYTES = 1024,
+	LOG_BYTES = 64 << 20,
+	LOG_BYTES_MIN = 1 << 20,
+	WORD = 8
+};
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-struct probe_error *stream_enter(
+/*
+ * Begins a call, and takes the lock. `what` is for the message: "be flushed". Errors: EINVAL if the
+ * stream is closing or of another kind.
+ */
+enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
+static struct probe_error *enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what)
 {
 	struct probe_error *error = NULL;
@@ -50,7 +62,7 @@ struct probe_error *stream_enter(
 	return error;
 }
 
-void stream_leave(struct probe_stream *stream)
+static void leave(struct probe_stream *stream)
 {
 	stream->users--;
 	pthread_cond_broadcast(&stream->left);
@@ -61,7 +73,7 @@ void stream_leave(struct probe_stream *stream)
  * Waits until no other thread uses the stream. The caller holds the lock, which it also holds
  * afterwards.
  */
-static void stream_expel(struct probe_stream *stream)
+static void expel(struct probe_stream *stream)
 {
 	const uint64_t one = 1;
 
@@ -150,12 +162,6 @@ static struct probe_error *check_options(const struct probe_stream_options *o)
 	return NULL;
 }
 
-static struct probe_error *copy_string(const char *text, char **ret)
-{
-	*ret = strdup(text ? text : "");
-	return *ret ? NULL : probe_error_no_memory();
-}
-
 /* Copies the options and strings, and fills in defaults. */
 static struct probe_error *set_options(
 	struct probe_stream *stream, const struct probe_stream_options *options)
@@ -163,6 +169,7 @@ static struct probe_error *set_options(
 	struct probe_stream_attributes *a = &stream->index.attributes;
 	struct probe_stream_options *o = &a->options;
 	struct probe_error *error = check_options(options);
+	char **strings = stream->index.strings;
 
 	if (error)
 		return error;
@@ -173,16 +180,16 @@ static struct probe_error *set_options(
 		o->log_bytes = LOG_BYTES;
 	if (o->policy == PROBE_STREAM_DEFAULT)
 		o->policy = o->log ? PROBE_STREAM_FLUSH : PROBE_STREAM_LOOP;
-	error = copy_string(options->name, &stream->index.strings[0]);
-	if (!error)
-		error = copy_string("probectl " PROBE_VERSION, &stream->index.strings[1]);
-	if (!error && o->log)
-		error = copy_string(options->log, &stream->index.strings[2]);
-	if (!error && o->filter)
-		error = copy_string(options->filter, &stream->filter_text);
-	o->name = stream->index.strings[0];
-	a->version = stream->index.strings[1];
-	o->log = stream->index.strings[2];
+	strings[0] = strdup(o->name ? o->name : "");
+	strings[1] = strdup("probectl " PROBE_VERSION);
+	strings[2] = o->log ? strdup(o->log) : NULL;
+	stream->filter_text = o->filter ? strdup(o->filter) : NULL;
+	if (!strings[0] || !strings[1] || !strings[2] != !o->log ||
+		!stream->filter_text != !o->filter)
+		error = probe_error_no_memory();
+	o->name = strings[0];
+	a->version = strings[1];
+	o->log = strings[2];
 	o->filter = stream->filter_text;
 	return error;
 }
@@ -210,14 +217,67 @@ static void note_session(struct probe_stream *stream)
 struct probe_error *probe_stream_get_attributes(
 	struct probe_stream *stream, struct probe_stream_attributes *ret)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+	struct probe_error *error = enter(stream, STREAM_ANY, NULL);
 
 	if (error)
 		return error;
 	*ret = stream->index.attributes;
 	ret->options.comm = NULL;
 	ret->options.comm_data = NULL;
-	stream_leave(stream);
+	leave(stream);
+	return NULL;
+}
+
+/* ---- Event types ----------------------------------------------------------------------------- */
+
+struct probe_error *probe_stream_type_open(
+	struct probe_stream *stream, const char *name, uint32_t *type_ret)
+{
+	struct probe_error *error;
+
+	if (!name || !*name)
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "an event type needs a name");
+	if (strlen(name) > PROBE_STREAM_TYPE_NAME_MAX)
+		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
+			"the name of an event type has at most %d bytes, not %zu",
+			PROBE_STREAM_TYPE_NAME_MAX, strlen(name));
+	error = enter(stream, STREAM_ACTIVE, "open types");
+	if (error)
+		return error;
+	error = stream_types_of_name(stream->index.types, name, type_ret);
+	leave(stream);
+	return error;
+}
+
+struct probe_error *probe_stream_type_name(
+	struct probe_stream *stream, uint32_t type, const char **ret)
+{
+	struct probe_error *error = enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	if (stream_types_has(stream->index.types, type))
+		*ret = stream->index.types->types[type].text;
+	else
+		error = error_numbered(
+			PROBE_ERROR_USAGE, EINVAL, "the stream has no event type %u", type);
+	leave(stream);
+	return error;
+}
+
+struct probe_error *probe_stream_type_next(
+	struct probe_stream *stream, uint32_t from, uint32_t *type_ret, bool *there_ret)
+{
+	struct probe_error *error = enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	while (from < PROBE_STREAM_TYPES_END && !stream_types_has(stream->index.types, from))
+		from++;
+	*there_ret = from < PROBE_STREAM_TYPES_END;
+	if (*there_ret)
+		*type_ret = from;
+	leave(stream);
 	return NULL;
 }
 
@@ -269,20 +329,6 @@ static struct probe_error *with_number(struct probe_error *error)
 	return error;
 }
 
-/* Gives probes types, in order. Writes the log's index now, so that it exists if we are killed. */
-static struct probe_error *prepare(struct probe_stream *stream)
-{
-	bool drained;
-	struct probe_error *error;
-
-	note_session(stream);
-	stream_reading_reset(stream);
-	error = stream_take(stream, &drained);
-	if (!error && stream->log)
-		error = stream_index_write(stream->index.strings[2], &stream->index);
-	return error;
-}
-
 struct probe_error *probe_stream_create(struct probe_target *target,
 	const struct probe_request *request, const struct probe_stream_options *options,
 	struct probe_report *report, struct probe_stream **ret)
@@ -290,6 +336,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 	static const struct probe_stream_options defaults;
 	struct probe_stream *stream;
 	struct probe_error *error = stream_alloc(&stream);
+	bool drained;
 
 	if (error)
 		return error;
@@ -299,9 +346,16 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 		error = with_number(start_session(stream, request, report));
 	/* Create the log only now: if nothing can be traced, no folder must be left. */
 	if (!error && stream->index.attributes.options.log)
-		error = stream_log_create(&stream->index.attributes.options, &stream->log);
-	if (!error)
-		error = prepare(stream);
+		error = stream_log_create(&stream->index.attributes.options, NULL, 0, &stream->log);
+	if (!error) {
+		note_session(stream);
+		stream_reading_reset(stream);
+		/* Gives probes types, in order. */
+		error = stream_take(stream, &drained);
+	}
+	/* Write the log's index now, so that it exists if we are killed. */
+	if (!error && stream->log)
+		error = stream_index_write(stream->index.strings[2], &stream->index);
 	if (error) {
 		if (stream->session)
 			probe_error_free(probe_session_stop(stream->session));
@@ -330,30 +384,9 @@ int probe_stream_fd(const struct probe_stream *stream)
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-void stream_note_full(struct probe_stream *stream)
-{
-	if (stream->state != STREAM_RUNNING ||
-		stream->index.attributes.options.policy != PROBE_STREAM_UNTIL_FULL ||
-		probe_session_is_on(stream->session))
-		return;
-	stream->state = STREAM_FULL;
-	stream->restarts = true;
-	stream->overrun = true;
-}
-
-void stream_go_on(struct probe_stream *stream)
-{
-	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
-
-	/* Add the mark before switching on, so that all hits have later stamps. */
-	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
-	stream->state = STREAM_RUNNING;
-	probe_session_switch(stream->session, SIZE_MAX, true);
-}
-
 struct probe_error *probe_stream_start(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be started");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be started");
 
 	if (error)
 		return error;
@@ -363,7 +396,7 @@ struct probe_error *probe_stream_start(struct probe_stream *stream)
 	else if (stream->state == STREAM_SUSPENDED &&
 		 !(stream->log && stream_log_is_full(stream->log)))
 		stream_go_on(stream);
-	stream_leave(stream);
+	leave(stream);
 	return NULL;
 }
 
@@ -380,24 +413,24 @@ static void stop(struct probe_stream *stream)
 
 struct probe_error *probe_stream_stop(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be stopped");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be stopped");
 
 	if (error)
 		return error;
 	stop(stream);
-	stream_leave(stream);
+	leave(stream);
 	return NULL;
 }
 
 /* Returns true if the stream has a log of its own. */
 static bool has_own_log(const struct probe_stream *stream)
 {
-	return stream->log && !stream_log_is_borrowed(stream->log);
+	return stream->log && !stream_log_borrowed(stream->log);
 }
 
 struct probe_error *probe_stream_clear(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be cleared");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be cleared");
 
 	if (error)
 		return error;
@@ -425,7 +458,7 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 		error = stream_log_clear(stream->log);
 	if (!error && has_own_log(stream))
 		error = stream_index_write(stream->index.strings[2], &stream->index);
-	stream_leave(stream);
+	leave(stream);
 	return error;
 }
 
@@ -465,14 +498,14 @@ static void switch_probes(struct probe_stream *stream, const struct probe_stream
 struct probe_error *probe_stream_set_filter(
 	struct probe_stream *stream, const struct probe_stream_set *set, enum probe_stream_how how)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "set a filter");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "set a filter");
 	struct probe_stream_set sets[2];
 
 	if (error)
 		return error;
 	sets[0] = sets[1] = stream->filter;
 	if (!combine(&sets[1], set, how)) {
-		stream_leave(stream);
+		leave(stream);
 		return invalid("there is no such way to change a filter");
 	}
 	stream_note_full(stream);
@@ -483,58 +516,23 @@ struct probe_error *probe_stream_set_filter(
 	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
 	stream->filter = sets[1];
 	switch_probes(stream, &sets[0], &sets[1], true);
-	stream_leave(stream);
+	leave(stream);
 	return NULL;
 }
 
 struct probe_error *probe_stream_get_filter(
 	struct probe_stream *stream, struct probe_stream_set *ret)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "have a filter");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "have a filter");
 
 	if (error)
 		return error;
 	*ret = stream->filter;
-	stream_leave(stream);
+	leave(stream);
 	return NULL;
 }
 
 /* ---- Status --------------------------------------------------------------------- */
-
-/*
- * Returns true if the next record of an overwriting ring will overwrite an unread one. *gone_ret is
- * the number of bytes already overwritten.
- */
-static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
-{
-	const struct probe_session *s = stream->session;
-	const struct reg_session *l = &s->data.rings.layout;
-	uint64_t margin = s->record_max + 2 * WORD;
-	bool full = false;
-
-	*gone_ret = 0;
-	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
-		uint64_t head = 0, unread;
-
-		if (!snapshot_read(&s->data.view,
-			    l->rings - l->data + ((uint64_t)i << l->rings_shift), &head,
-			    sizeof(head)) ||
-			head <= stream->reading.since[i].place)
-			continue;
-		unread = head - stream->reading.since[i].place;
-		full |= unread + margin > l->ring_bytes;
-		*gone_ret += unread > l->ring_bytes ? unread - l->ring_bytes : 0;
-	}
-	return full;
-}
-
-uint64_t stream_gone(const struct probe_stream *stream)
-{
-	uint64_t gone;
-
-	is_lapped(stream, &gone);
-	return gone;
-}
 
 static void get_status(struct probe_stream *stream, struct probe_stream_status *ret)
 {
@@ -550,21 +548,18 @@ static void get_status(struct probe_stream *stream, struct probe_stream_status *
 	if (stream->reading.since && !stream->session->stopped) {
 		uint64_t gone;
 
-		ret->full |= is_lapped(stream, &gone);
+		ret->full |= stream_is_lapped(stream, &gone);
 		ret->overrun |= gone > stream->gone_status;
 		stream->gone_status = gone;
 	}
-	if (!stream->log)
-		return;
-	ret->log_full = stream_log_is_full(stream->log);
-	ret->log_overrun = stream_log_take_overrun(stream->log);
-	ret->flushed = stream_log_hits(stream->log);
+	if (stream->log)
+		stream_log_status(stream->log, ret);
 }
 
 struct probe_error *probe_stream_get_status(
 	struct probe_stream *stream, struct probe_stream_status *ret)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+	struct probe_error *error = enter(stream, STREAM_ANY, NULL);
 
 	if (error)
 		return error;
@@ -576,25 +571,182 @@ struct probe_error *probe_stream_get_status(
 	} else {
 		*ret = stream->index.status;
 	}
-	stream_leave(stream);
+	leave(stream);
 	return NULL;
+}
+
+/* ---- Flushing -------------------------------------------------------------------------------- */
+
+/*
+ * A flush moves events from the rings into the log's packets, as each poll does, so that the rings
+ * do not fill up, and packets into files, when they are full and once a second.
+ *
+ * It releases the lock in between, so that other threads can see the flush, and stop, filter or
+ * clear the stream.
+ */
+
+/* Keeps the first error for the status. A failed log accepts no more events. */
+static struct probe_error *note_error(struct probe_stream *stream, struct probe_error *error)
+{
+	if (!error)
+		return NULL;
+	if (!stream->flush_error)
+		stream->flush_error = error->err ? error->err : EIO;
+	stream->overrun = true;
+	return error;
+}
+
+/* If the log is full, writes its last event and stops the stream. */
+static struct probe_error *end_full_log(struct probe_stream *stream)
+{
+	const struct probe_stream_options *o = &stream->index.attributes.options;
+	const struct probe_value automatic = {.kind = PROBE_VALUE_SIGNED, .i = 1};
+	struct probe_event event = {.args = &automatic, .arg_count = 1};
+
+	if (o->log_policy != PROBE_STREAM_LOG_UNTIL_FULL || !stream_log_is_full(stream->log) ||
+		stream->state == STREAM_SUSPENDED)
+		return NULL;
+	probe_session_switch(stream->session, SIZE_MAX, false);
+	stream->state = STREAM_SUSPENDED;
+	stream->restarts = false;
+	stream->reading.closed = true;
+	stream->reading.closed_ns = 0;
+	event.time_ns =
+		clock_realtime_ns(&stream->session->clock, clock_stamp(&stream->session->clock));
+	return stream_log_last(stream->log, PROBE_STREAM_STOP, &event);
+}
+
+static struct probe_error *take_slice(struct probe_stream *stream, bool *drained_ret)
+{
+	struct probe_error *error = stream_take(stream, drained_ret);
+
+	if (!error)
+		error = end_full_log(stream);
+	return note_error(stream, error);
+}
+
+/* Begins a flush that the stream reports by events. */
+static void begin_flush(struct probe_stream *stream)
+{
+	stream->flushing++;
+	if (stream->state == STREAM_RUNNING)
+		stream_mark(stream, PROBE_STREAM_FLUSH_START, false, 0, NULL);
+}
+
+static struct probe_error *end_flush(struct probe_stream *stream, struct probe_error *error)
+{
+	if (!error)
+		error = note_error(stream, stream_log_flush(stream->log));
+	if (!error && stream->state == STREAM_RUNNING)
+		stream_mark(stream, PROBE_STREAM_FLUSH_STOP, false, 0, NULL);
+	stream->flushing--;
+	stream->flush_again_ns = clock_monotonic_ns() + NSEC_PER_SEC;
+	return error;
+}
+
+/* Writes all events up to now. The caller holds the lock; it is released in between. */
+static struct probe_error *flush(struct probe_stream *stream)
+{
+	struct probe_error *error;
+	uint64_t until;
+	bool drained = false;
+
+	begin_flush(stream);
+	until = clock_stamp(&stream->session->clock);
+	do {
+		/* Let a waiting thread run. */
+		pthread_mutex_unlock(&stream->lock);
+		sched_yield();
+		pthread_mutex_lock(&stream->lock);
+		if (stream->closing) {
+			error = error_numbered(
+				PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
+			break;
+		}
+		error = take_slice(stream, &drained);
+	} while (!error && !drained &&
+		 stream->reading.read_ns <= clock_realtime_ns(&stream->session->clock, until));
+	return end_flush(stream, error);
+}
+
+struct probe_error *probe_stream_flush(struct probe_stream *stream)
+{
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be flushed");
+
+	if (error)
+		return error;
+	error = stream->log ? flush(stream)
+			    : error_numbered(PROBE_ERROR_STATE, EINVAL,
+				      "the stream has no log that it could be flushed to");
+	leave(stream);
+	return error;
+}
+
+struct probe_error *probe_stream_flush_to(struct probe_stream *stream, struct probe_ctf *record)
+{
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be flushed");
+
+	if (error)
+		return error;
+	if (!stream->log)
+		error = stream_log_create(&stream->index.attributes.options, record,
+			stream->target->pid, &stream->log);
+	else if (stream_log_borrowed(stream->log) != record)
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream has another log");
+	if (!error)
+		error = flush(stream);
+	leave(stream);
+	return error;
+}
+
+struct probe_error *probe_stream_poll(struct probe_stream *stream, bool *more_ret)
+{
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be polled");
+	bool drained, due;
+
+	if (error)
+		return error;
+	if (more_ret)
+		*more_ret = false;
+	if (stream->index.attributes.options.policy != PROBE_STREAM_FLUSH) {
+		stream_note_full(stream);
+		error = probe_session_poll(stream->session, NULL, NULL, NULL);
+		leave(stream);
+		return error;
+	}
+	due = clock_monotonic_ns() >= stream->flush_again_ns;
+	if (due)
+		begin_flush(stream);
+	error = take_slice(stream, &drained);
+	if (more_ret)
+		*more_ret = stream->reading.taken != 0;
+	if (due)
+		error = end_flush(stream, error);
+	leave(stream);
+	return error;
 }
 
 /* ---- The end -------------------------------------------------------------------- */
 
 struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be shut down");
+	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be shut down");
+	struct probe_error *failed = NULL;
+	bool drained = false;
 
 	if (error)
 		return error;
-	stream_expel(stream);
+	expel(stream);
 	stop(stream);
 	error = probe_session_stop(stream->session);
 	if (stream->log && !has_own_log(stream)) {
 		error = probe_error_first(error, stream_log_leave(stream->log, stream->session));
 	} else if (stream->log) {
-		error = probe_error_first(error, stream_finish_log(stream));
+		while (!failed && !drained)
+			failed = take_slice(stream, &drained);
+		if (!failed)
+			failed = note_error(stream, stream_log_flush(stream->log));
+		error = probe_error_first(error, failed);
 		get_status(stream, &stream->index.status);
 		error = probe_error_first(
 			error, stream_index_write(stream->index.strings[2], &stream->index));
@@ -606,7 +758,7 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 
 /* ==== Pre-recorded streams and the next event ================================================= */
 
-enum { NSEC_PER_SEC = 1000000000, FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
+enum { FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
 
 /* ---- Pre-recorded streams -------------------------------------------------------------------- */
 
@@ -621,15 +773,6 @@ static struct probe_error *open_reader(struct probe_stream *stream)
 	return error;
 }
 
-static struct probe_error *init_strings(struct stream_index *index)
-{
-	index->strings[0] = strdup("");
-	index->strings[1] = strdup("");
-	index->attributes.options.name = index->strings[0];
-	index->attributes.version = index->strings[1];
-	return index->strings[0] && index->strings[1] ? NULL : probe_error_no_memory();
-}
-
 struct probe_error *probe_stream_open(const char *path, struct probe_stream **ret)
 {
 	struct probe_stream *stream;
@@ -638,10 +781,12 @@ struct probe_error *probe_stream_open(const char *path, struct probe_stream **re
 	if (error)
 		return error;
 	stream->path = strdup(path);
-	if (!stream->path)
+	stream->index.strings[0] = strdup("");
+	stream->index.strings[1] = strdup("");
+	stream->index.attributes.options.name = stream->index.strings[0];
+	stream->index.attributes.version = stream->index.strings[1];
+	if (!stream->path || !stream->index.strings[0] || !stream->index.strings[1])
 		error = probe_error_no_memory();
-	if (!error)
-		error = init_strings(&stream->index);
 	if (!error)
 		error = open_reader(stream);
 	if (!error)
@@ -656,7 +801,7 @@ struct probe_error *probe_stream_open(const char *path, struct probe_stream **re
 
 struct probe_error *probe_stream_rewind(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "be rewound");
+	struct probe_error *error = enter(stream, STREAM_RECORDED, "be rewound");
 
 	if (error)
 		return error;
@@ -664,28 +809,20 @@ struct probe_error *probe_stream_rewind(struct probe_stream *stream)
 	probe_reader_close(stream->reader);
 	stream->reader = NULL;
 	error = open_reader(stream);
-	stream_leave(stream);
+	leave(stream);
 	return error;
 }
 
 struct probe_error *probe_stream_close(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "be closed");
+	struct probe_error *error = enter(stream, STREAM_RECORDED, "be closed");
 
 	if (error)
 		return error;
-	stream_expel(stream);
+	expel(stream);
 	pthread_mutex_unlock(&stream->lock);
 	stream_free(stream);
 	return NULL;
-}
-
-static bool any_truncated(const struct probe_event *event)
-{
-	for (size_t i = 0; i < event->arg_count; i++)
-		if (event->args[i].truncated)
-			return true;
-	return false;
 }
 
 /* Moves a record's next event into the queue. *there_ret is false after the last event. */
@@ -702,8 +839,9 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	if (error || !*there_ret)
 		return error;
 	if (event->kind == PROBE_EVENT_HIT) {
-		item.truncation =
-			any_truncated(event) ? PROBE_STREAM_TRUNCATED_RECORD : PROBE_STREAM_WHOLE;
+		for (size_t i = 0; i < event->arg_count; i++)
+			if (event->args[i].truncated)
+				item.truncation = PROBE_STREAM_TRUNCATED_RECORD;
 		if (system_event_is(event))
 			item.type = system_event_type(event->provider, event->name);
 		else
@@ -798,12 +936,6 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
-/* Returns true if the caller does not want to wait. */
-static bool is_zero(const struct timespec *until)
-{
-	return until && !until->tv_sec && !until->tv_nsec;
-}
-
 /* Waits for the next event and takes it. The caller holds the lock. */
 static struct probe_error *next_event(
 	struct probe_stream *stream, struct next *next, bool *there_ret)
@@ -824,8 +956,10 @@ static struct probe_error *next_event(
 			probe_error_free(error);
 			return NULL;
 		}
-		if (error || over || is_zero(next->until))
+		if (error || over)
 			return error;
+		if (next->until && !next->until->tv_sec && !next->until->tv_nsec)
+			return NULL;
 		error = time_left(next, &sleep_ns);
 		if (!error)
 			error = sleep_a_while(stream, sleep_ns);
@@ -845,7 +979,7 @@ struct probe_error *probe_stream_next(struct probe_stream *stream, void *data, s
 		.until = until,
 		.sleep_ns = FIRST_SLEEP_NS};
 	struct probe_error *error =
-		stream_enter(stream, until ? STREAM_ACTIVE : STREAM_ANY, "limit a wait for events");
+		enter(stream, until ? STREAM_ACTIVE : STREAM_ANY, "limit a wait for events");
 
 	if (error)
 		return error;
@@ -854,6 +988,6 @@ struct probe_error *probe_stream_next(struct probe_stream *stream, void *data, s
 			"the events of a stream with a log are in its log");
 	else
 		error = next_event(stream, &next, there_ret);
-	stream_leave(stream);
+	leave(stream);
 	return error;
 }

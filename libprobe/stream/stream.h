@@ -101,11 +101,15 @@ size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 
 struct stream_log;
 
-/* Creates a log. The options are borrowed. Errors: as probe_ctf_create(). */
-PROBE_MUST_CHECK struct probe_error *stream_log_create(
-	const struct probe_stream_options *options, struct stream_log **ret);
-/* Returns true if the log is a record of the caller's (probe_stream_flush_to()). */
-bool stream_log_is_borrowed(const struct stream_log *log);
+/*
+ * Creates a log. The options are borrowed. If `record` is not NULL, the log is this record of the
+ * caller's (probe_stream_flush_to()), in which the stream's own events have this pid. Errors: as
+ * probe_ctf_create().
+ */
+PROBE_MUST_CHECK struct probe_error *stream_log_create(const struct probe_stream_options *options,
+	struct probe_ctf *record, pid_t pid, struct stream_log **ret);
+/* Returns the record of the caller's, or NULL. */
+struct probe_ctf *stream_log_borrowed(const struct stream_log *log);
 /* Stops writing to the caller's record. Errors: as probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_leave(
 	struct stream_log *log, const struct probe_session *session);
@@ -124,11 +128,15 @@ PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 /* Removes all events and starts the log again. */
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
+/* Writes the last event of a full log, which has kept room for it, and flushes. */
+PROBE_MUST_CHECK struct probe_error *stream_log_last(
+	struct stream_log *log, uint32_t type, const struct probe_event *event);
+/* Writes the log's packets into files, and keeps the limit. */
+PROBE_MUST_CHECK struct probe_error *stream_log_flush(struct stream_log *log);
+
 bool stream_log_is_full(const struct stream_log *log);
-/* Returns true if the log has discarded events since the last call. */
-bool stream_log_take_overrun(struct stream_log *log);
-/* Returns the number of hits added since the log was created. */
-uint64_t stream_log_hits(const struct stream_log *log);
+/* Sets the log's members of a status. The next status tells only later overruns. */
+void stream_log_status(struct stream_log *log, struct probe_stream_status *ret);
 
 /* The log's hidden file .stream, which CTF readers ignore: attributes, types and status. */
 struct stream_index {
@@ -231,15 +239,6 @@ struct probe_stream {
 	char *path;
 };
 
-/*
- * Begins a call. The caller holds the lock. `what` is for the message: "be flushed". Errors: EINVAL
- * if the stream is closing or of another kind.
- */
-enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
-PROBE_MUST_CHECK struct probe_error *stream_enter(
-	struct probe_stream *stream, enum stream_kind kind, const char *what);
-void stream_leave(struct probe_stream *stream);
-
 /* Sets STREAM_FULL if a full ring has switched the session off. */
 void stream_note_full(struct probe_stream *stream);
 /* Adds a mark with the present time, unless out of memory. `sets` is copied; it may be NULL. */
@@ -247,8 +246,11 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	const struct probe_stream_set sets[2]);
 /* Adds a start event and switches the session on. */
 void stream_go_on(struct probe_stream *stream);
-/* Returns how many unread bytes were overwritten. reading.since must not be NULL. */
-uint64_t stream_gone(const struct probe_stream *stream);
+/*
+ * Returns true if the next record of an overwriting ring will overwrite an unread one. *gone_ret is
+ * the number of bytes already overwritten. reading.since must not be NULL.
+ */
+bool stream_is_lapped(const struct probe_stream *stream, uint64_t *gone_ret);
 
 /* Returns the number of hits lost since the stream was created or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
@@ -258,8 +260,6 @@ uint64_t stream_lost(struct probe_stream *stream);
  * *drained_ret is true if no event is left.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
-/* Writes the remaining events to the log after the session has ended. Errors: those of the log. */
-PROBE_MUST_CHECK struct probe_error *stream_finish_log(struct probe_stream *stream);
 /* Resets stream->reading, and drops unmoved marks and hits. */
 void stream_reading_reset(struct probe_stream *stream);
 

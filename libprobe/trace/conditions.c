@@ -116,24 +116,15 @@ char *container_named_in_storage(const char *path, const char *name)
 	return found;
 }
 
-static char *named_in_home(const char *name)
-{
-	const char *home = getenv("HOME");
-	char path[512];
-
-	if (!home)
-		return NULL;
-	snprintf(path, sizeof(path),
-		"%s/.local/share/containers/storage/overlay-containers/containers.json", home);
-	return container_named_in_storage(path, name);
-}
-
 /*
  * Sets *ret to the text by which container_has() finds a container: its id if Docker or Podman has
  * a container with the name `text`, else `text`. Errors: PROBE_ERROR_USAGE (an empty name).
  */
 static struct probe_error *container_find(const char *text, char **ret)
 {
+	const char *home = getenv("HOME");
+	char path[512];
+
 	if (!text[0] || strchr(text, '"') || strlen(text) >= 256)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--container '%s': give the id or the name of a container", text);
@@ -141,8 +132,12 @@ static struct probe_error *container_find(const char *text, char **ret)
 	if (!*ret)
 		*ret = container_named_in_storage(
 			"/var/lib/containers/storage/overlay-containers/containers.json", text);
-	if (!*ret)
-		*ret = named_in_home(text);
+	if (!*ret && home) {
+		snprintf(path, sizeof(path),
+			"%s/.local/share/containers/storage/overlay-containers/containers.json",
+			home);
+		*ret = container_named_in_storage(path, text);
+	}
 	if (!*ret)
 		*ret = strdup(text);
 	return *ret ? NULL : probe_error_no_memory();
@@ -237,23 +232,19 @@ struct conditions {
 
 /* ---- Programs --------------------------------------------------------------------- */
 
-/* Used instead of statx(2). It may have to wait for a file system that another program serves. */
-static bool ask_id(const char *path, struct file_id *ret)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return false;
-	*ret = (struct file_id){(uint64_t)major(st.st_dev) << 32 | minor(st.st_dev), st.st_ino};
-	return true;
-}
-
 static bool file_id_of(const struct conditions *c, const char *path, struct file_id *ret)
 {
 	struct statx st;
+	struct stat old;
 
-	if (c->no_statx)
-		return ask_id(path, ret);
+	/* stat(2) may have to wait for a file system that another program serves. */
+	if (c->no_statx && stat(path, &old) < 0)
+		return false;
+	if (c->no_statx) {
+		*ret = (struct file_id){
+			(uint64_t)major(old.st_dev) << 32 | minor(old.st_dev), old.st_ino};
+		return true;
+	}
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
 		return false;
 	*ret = (struct file_id){(uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor, st.stx_ino};
@@ -314,16 +305,6 @@ static bool read_exe(pid_t pid, char path[PATH_MAX])
 	return true;
 }
 
-/* Returns true if the process is in another mount namespace than we. */
-static bool is_elsewhere(const struct conditions *c, pid_t pid)
-{
-	struct file_id mounts;
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	return file_id_of(c, path, &mounts) && !file_id_same(&mounts, &c->mounts);
-}
-
 /* Returns true if the program is a dynamic loader, which maps the program in its arguments. */
 static bool is_loader(const char *exe)
 {
@@ -360,9 +341,10 @@ static bool has_path_there(const struct conditions *c, const struct value *value
 	const char *exe, const struct file_id *id)
 {
 	char path[PATH_MAX + 32];
-	struct file_id there;
+	struct file_id there, mounts;
 
-	if (!is_elsewhere(c, pid))
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	if (!file_id_of(c, path, &mounts) || file_id_same(&mounts, &c->mounts))
 		return false;
 	if (strcmp(exe, value->path) == 0)
 		return true;
@@ -405,12 +387,6 @@ static bool is_called(const char *name, pid_t pid)
 
 /* ---- Users and groups ---------------------------------------------------------------- */
 
-static bool belongs_to(uid_t user, pid_t pid)
-{
-	/* In the "Uid:" line, the first number is the real user id. */
-	return procfs_status_number(pid, "Uid:") == (long)user;
-}
-
 /*
  * Returns true if `path`, or a group below it, is in a list with lines HIERARCHY:CONTROLLERS:PATH.
  */
@@ -450,7 +426,8 @@ static bool meets(
 	case PROBE_CONDITION_NAME:
 		return is_called(value->text, pid);
 	case PROBE_CONDITION_USER:
-		return belongs_to(value->user, pid);
+		/* In the "Uid:" line, the first number is the real user id. */
+		return procfs_status_number(pid, "Uid:") == (long)value->user;
 	default:
 		return is_in(kind, value, pid);
 	}
@@ -717,23 +694,17 @@ void conditions_describe(const struct conditions *conditions, struct buffer *out
 	describe_all(conditions, PROBE_CONDITION_COUNT, NULL, out);
 }
 
-static bool is_met(struct conditions *c, enum probe_condition kind, struct value *value,
-	const pid_t *pids, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (meets(c, kind, value, pids[i]))
-			return true;
-	return false;
-}
-
 bool conditions_describe_unmet(
 	struct conditions *conditions, const pid_t *pids, size_t count, struct buffer *out)
 {
 	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
 		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
 			struct value *value = &conditions->kinds[kind].values[i];
+			size_t at = 0;
 
-			if (is_met(conditions, kind, value, pids, count))
+			while (at < count && !meets(conditions, kind, value, pids[at]))
+				at++;
+			if (at < count)
 				continue;
 			describe_all(conditions, kind, value, out);
 			return true;

@@ -157,17 +157,6 @@ static struct probe_error *add_descendants(
 	return error;
 }
 
-/* Adds all processes that meet the conditions. */
-static struct probe_error *add_all(struct probe_processes *processes, const struct all *all)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < all->count && !error; i++)
-		if (conditions_hold(processes->conditions, all->items[i].pid))
-			error = add_id(&processes->found, all->items[i].pid);
-	return error;
-}
-
 /* If no process meets some value of a condition, returns an error that names this value. */
 static struct probe_error *check_met(const struct probe_processes *processes)
 {
@@ -196,8 +185,9 @@ struct probe_error *probe_processes_find(
 	*named_ret = processes->found.count;
 	if (!error && (parents->count || (!named->count && processes->conditions)))
 		error = read_all(&all);
-	if (!error && !parents->count && !named->count && processes->conditions)
-		error = add_all(processes, &all);
+	for (size_t i = 0; i < all.count && !parents->count && !error; i++)
+		if (conditions_hold(processes->conditions, all.items[i].pid))
+			error = add_id(&processes->found, all.items[i].pid);
 	for (size_t i = 0; i < parents->count && !error; i++)
 		error = add_descendants(processes, &all, parents->items[i]);
 	free(all.items);

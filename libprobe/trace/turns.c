@@ -29,31 +29,9 @@ struct waiting {
 	struct probe_error *busy;
 };
 
-static void look_at(struct waiting *all, size_t index, pid_t pid)
-{
-	struct waiting *its = &all[index];
-	long threads = procfs_status_number(pid, "Threads:");
-
-	its->user = procfs_status_number(pid, "Uid:");
-	its->threads_ns = threads > 0 ? (uint64_t)threads / STEP_THREADS * STEP_NS : 0;
-	while (all[its->first].user != its->user)
-		its->first++;
-}
-
 static uint64_t when(const struct waiting *all, size_t index)
 {
 	return all[all[index].first].spent_ns + all[index].threads_ns;
-}
-
-/* Returns the index of the next process to change, or `count` if there is none. */
-static size_t next_turn(const struct waiting *all, size_t count)
-{
-	size_t next = count;
-
-	for (size_t i = 0; i < count; i++)
-		if (!all[i].tried && (next == count || when(all, i) < when(all, next)))
-			next = i;
-	return next;
 }
 
 static void take_turn(struct waiting *all, size_t index, const struct probe_turn *turn,
@@ -81,15 +59,20 @@ static bool take_round(struct waiting *all, size_t count, const struct probe_tur
 	struct probe_patience *patience)
 {
 	bool any = false;
-	size_t next;
 
 	for (size_t i = 0; i < count; i++)
 		all[i].tried = all[i].ended;
-	while ((next = next_turn(all, count)) < count) {
+	for (;;) {
+		size_t next = count;
+
+		for (size_t i = 0; i < count; i++)
+			if (!all[i].tried && (next == count || when(all, i) < when(all, next)))
+				next = i;
+		if (next == count)
+			return any;
 		take_turn(all, next, turn, patience);
 		any |= !all[next].ended;
 	}
-	return any;
 }
 
 void probe_take_turns(size_t count, const struct probe_turn *turn)
@@ -98,14 +81,20 @@ void probe_take_turns(size_t count, const struct probe_turn *turn)
 	struct probe_patience patience = {0};
 	bool any;
 
-	for (size_t i = 0; i < count; i++) {
-		if (all)
-			look_at(all, i, turn->pid(turn->data, i));
-		else
-			turn->end(turn->data, i, turn->change(turn->data, i, NULL));
-	}
+	for (size_t i = 0; i < count && !all; i++)
+		turn->end(turn->data, i, turn->change(turn->data, i, NULL));
 	if (!all)
 		return;
+	for (size_t i = 0; i < count; i++) {
+		struct waiting *its = &all[i];
+		pid_t pid = turn->pid(turn->data, i);
+		long threads = procfs_status_number(pid, "Threads:");
+
+		its->user = procfs_status_number(pid, "Uid:");
+		its->threads_ns = threads > 0 ? (uint64_t)threads / STEP_THREADS * STEP_NS : 0;
+		while (all[its->first].user != its->user)
+			its->first++;
+	}
 	do
 		any = take_round(all, count, turn, &patience);
 	while (any && probe_patience_wait(&patience));

@@ -242,42 +242,6 @@ struct probe_error *controller_bad_request(void)
 		"it does not know");
 }
 
-/*
- * Closes the program's descriptors except the standard ones and `kept`, so that no pipe stays open.
- */
-static void close_others(int kept)
-{
-	if (kept > STDERR_FILENO + 1)
-		syscall(SYS_close_range, STDERR_FILENO + 1, kept - 1, 0);
-	syscall(SYS_close_range, kept < STDERR_FILENO ? STDERR_FILENO + 1 : kept + 1, ~0U, 0);
-}
-
-/*
- * Resets signals, so that no handler of the program runs here. Sets an alarm that limits our life.
- */
-static void set_signals(void)
-{
-	sigset_t set;
-
-	signal(SIGCHLD, SIG_DFL);
-	signal(SIGALRM, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGALRM);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	alarm(HELPER_SECONDS);
-}
-
-static bool say_hello(int socket)
-{
-	struct buffer hello = {0};
-	bool said;
-
-	message_add_text(&hello, controller_identity);
-	said = message_send(socket, MESSAGE_HELLO, &hello);
-	buffer_deinit(&hello);
-	return said;
-}
-
 struct controller {
 	int socket;
 	controller_do *const *acts; /* by enum controller_act */
@@ -333,14 +297,26 @@ void controller_main(int socket, controller_do *const *acts)
 {
 	struct controller c = {.socket = socket, .acts = acts};
 	struct message request = {0};
+	struct buffer hello = {0};
+	sigset_t set;
 
-	set_signals();
+	/* No handler of the program runs here. An alarm limits our life. */
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	alarm(HELPER_SECONDS);
 	/* If an executed program changes its user or group, execve(2) clears PR_SET_PDEATHSIG. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close_others(socket);
+	/* Close the program's descriptors except the standard ones, so that no pipe stays open. */
+	if (socket > STDERR_FILENO + 1)
+		syscall(SYS_close_range, STDERR_FILENO + 1, socket - 1, 0);
+	syscall(SYS_close_range, socket < STDERR_FILENO ? STDERR_FILENO + 1 : socket + 1, ~0U, 0);
 	/* Make sleeps exact, because stopped threads may wait. The kernel would round them up. */
 	prctl(PR_SET_TIMERSLACK, 1);
-	if (say_hello(socket))
+	message_add_text(&hello, controller_identity);
+	if (message_send(socket, MESSAGE_HELLO, &hello))
 		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
 			alarm(HELPER_SECONDS);
 			controller_serve(&c, &request);
@@ -720,35 +696,7 @@ static struct probe_error *find_facts(struct probe_target *target, struct contro
 	return NULL;
 }
 
-static struct probe_error *describe_process(struct controller_work *ret)
-{
-	struct probe_target *target;
-	struct probe_error *error = probe_target_open(getpid(), NULL, &target);
-
-	if (error)
-		return error;
-	ret->pid = target->pid;
-	ret->tid = (pid_t)syscall(SYS_gettid);
-	ret->start_time = target->start_time;
-	error = find_facts(target, ret);
-	probe_target_close(target);
-	return error;
-}
-
 /* ---- One try ---------------------------------------------------------------------------- */
-
-/*
- * Lets the controller trace us: Yama may allow that only to ancestors, and to processes named by
- * PR_SET_PTRACER.
- */
-static void allow(pid_t pid)
-{
-	bool restricted =
-		procfs_file_number("/proc/sys/kernel/yama/ptrace_scope") == YAMA_DESCENDANTS;
-
-	if (restricted)
-		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
-}
 
 /* Receives the controller's next message. Waits until `end_ns` (CLOCK_MONOTONIC). */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
@@ -787,54 +735,51 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 		close(image);
 	if (!error)
 		*ret = hear_hello(h);
-	if (!error && *ret == OUTCOME_DONE)
-		allow(running.start.pid);
+	/*
+	 * Let the controller trace us: Yama may allow that only to ancestors, and to processes
+	 * named by PR_SET_PTRACER.
+	 */
+	if (!error && *ret == OUTCOME_DONE &&
+		procfs_file_number("/proc/sys/kernel/yama/ptrace_scope") == YAMA_DESCENDANTS)
+		prctl(PR_SET_PTRACER, (unsigned long)running.start.pid, 0, 0, 0);
 	return error;
 }
 
-/* Tells the controller to end, and waits for its end. Returns false if it does not end in time. */
-static bool is_gone(void)
-{
-	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
-	struct message unheard = {0};
-	enum message_result result;
-
-	shutdown(running.start.ends[0], SHUT_WR);
-	do
-		result = hear(end_ns, &unheard);
-	while (result == MESSAGE_GOT);
-	message_deinit(&unheard);
-	return result != MESSAGE_LATE;
-}
-
-/* Ends the controller; kills it if it is late, or does not end in time. */
+/* Tells the controller to end, and waits for it. Kills it if it is late, or does not end in time.
+ */
 static void end(bool is_late)
 {
-	if (running.is_there)
-		start_end(&running.start, is_late || !is_gone());
+	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
+	enum message_result result = is_late ? MESSAGE_LATE : MESSAGE_GOT;
+	struct message unheard = {0};
+
+	if (!running.is_there)
+		return;
+	if (!is_late)
+		shutdown(running.start.ends[0], SHUT_WR);
+	while (result == MESSAGE_GOT)
+		result = hear(end_ns, &unheard);
+	message_deinit(&unheard);
+	start_end(&running.start, result == MESSAGE_LATE);
 	running.is_there = false;
 }
 
-static enum outcome send_work(const struct helper *h)
-{
-	struct buffer bytes = {0};
-	bool sent;
-
-	buffer_bytes(&bytes, &h->head, sizeof(h->head));
-	buffer_bytes(&bytes, h->work->request.data, h->work->request.length);
-	sent = message_send(running.start.ends[0], MESSAGE_WORK, &bytes);
-	buffer_deinit(&bytes);
-	return sent ? OUTCOME_DONE : OUTCOME_DIED;
-}
-
-/* Answers the controller's questions until it replies. */
+/* Sends the request, and answers the controller's questions until it replies. */
 static enum outcome serve(const struct helper *h, struct probe_error **answer_ret)
 {
 	const struct helper_work *work = h->work;
 	enum outcome outcome = OUTCOME_DONE;
 	int socket = running.start.ends[0];
+	struct buffer bytes = {0};
 	struct message m = {0};
 
+	buffer_bytes(&bytes, &h->head, sizeof(h->head));
+	buffer_bytes(&bytes, work->request.data, work->request.length);
+	if (!message_send(socket, MESSAGE_WORK, &bytes))
+		outcome = OUTCOME_DIED;
+	buffer_deinit(&bytes);
+	if (outcome != OUTCOME_DONE)
+		return outcome;
 	do {
 		enum message_result result = hear(h->end_ns, &m);
 
@@ -861,8 +806,6 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (!running.is_there)
 		error = begin(h, copy, ret);
 	if (!error && *ret == OUTCOME_DONE)
-		*ret = send_work(h);
-	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
 	/*
 	 * An executed controller does not have the rights that the program was given, so a copy may
@@ -879,9 +822,18 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 
 static struct probe_error *change(struct helper *h)
 {
-	struct probe_error *error = describe_process(&h->head);
-	bool done = error != NULL;
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(getpid(), NULL, &target);
+	bool done;
 
+	if (error)
+		return error;
+	h->head.pid = target->pid;
+	h->head.tid = (pid_t)syscall(SYS_gettid);
+	h->head.start_time = target->start_time;
+	error = find_facts(target, &h->head);
+	probe_target_close(target);
+	done = error != NULL;
 	for (int i = 0; i < TRIES && !done; i++) {
 		enum outcome outcome;
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ def code_of(pid):
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
         for line in maps:
             start, end, flags = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
-            if "x" in flags and f"{TARGETS}/" in line:
+            if "x" in flags and (f"{TARGETS}/" in line or f"{SCRATCH}/" in line):
                 memory.seek(int(start, 16))
                 yield memory.read(int(end, 16) - int(start, 16))
 
@@ -311,7 +312,13 @@ class Pairs(OnTarget):
 
 
 class Traces(OnTarget):
-    path = os.path.join(TARGETS, "hits")
+    # A copy: other tests have processes of the target, too.
+    path = os.path.join(SCRATCH, "hits")
+    program = (path, "2")
+
+    @classmethod
+    def setUpClass(cls):
+        shutil.copy(os.path.join(TARGETS, "hits"), cls.path)
 
     def setUp(self):
         super().setUp()
