@@ -107,7 +107,7 @@ linked_static()
 {
 	cc "${flags[@]}" -DPROBE_IMAGE="\"$1\"" -o "$SCRATCH/static" \
 		tests/integration/library/controllers.c \
-		libprobe/self/helper/message.c "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
+		libprobe/self/helper/message.c "$BUILD/libprobe.a" -lelf -liberty -ldl -lpthread ||
 		die "the target cannot be linked with libprobe.a"
 	timeout "$TEST_SECONDS" "$SCRATCH/static" how 2>"$SCRATCH/err"
 }
