@@ -29,17 +29,20 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 	struct probe_session_probe *shown = &s->probes[site->probe];
 	struct capture captures[CAPTURES_MAX], *wanted = captures;
 	bool is_first = site == s->sites || site[-1].probe != site->probe;
+	/* In a pair of one name, the list is about the entry; the exit shows what is returned. */
+	bool has_list = pattern_has_captures(pattern) &&
+			!(probe->kind == SDT_EXIT && pattern_wants(pattern, false));
 	struct probe_error *error = NULL;
 	size_t count = 0, room = s->options.spans ? RING_RECORD_MAX / 2 : RING_RECORD_MAX;
 
-	if (part->takes && pattern_is_exact(pattern) && pattern_has_captures(pattern))
+	if (part->takes && pattern_is_exact(pattern) && has_list)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s:%s takes the arguments of another probe here: give that one the list, "
 			"not '%s'",
 			probe->provider, probe->name, probe_pattern_text(pattern));
 	if (part->takes)
 		count = 0; /* its hits show what the other probe's do */
-	else if (pattern_has_captures(pattern))
+	else if (has_list)
 		error = pattern_captures(
 			pattern, probe->provider, probe->name, args->count, true, captures, &count);
 	else if (probe->kind == SDT_ENTRY || probe->kind == SDT_EXIT)
@@ -57,7 +60,7 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 	if (s->id && s->options.spans && part->role == PAIR_BEGIN && s->pairs.keep_bytes < room)
 		room = s->pairs.keep_bytes;
 	/* Without enough room, a record goes without strings that only the catalogue asks for. */
-	if (wanted && !pattern_has_captures(pattern) &&
+	if (wanted && !has_list &&
 		record_layout_bytes(&site->layout) + sizeof(struct probe_begun) > room) {
 		wanted = NULL;
 		record_layout_init(&site->layout, args, NULL, 0, &s->options);
