@@ -54,6 +54,7 @@ struct symbols {
 	struct table dynamic, full, stripped;
 	struct object *debug; /* has the table `stripped`; NULL if `full` is there */
 	struct by_address functions, data;
+	struct by_address all; /* functions, also those that were stripped from the file */
 };
 
 /* Returns the first section of a type, or NULL. */
@@ -235,6 +236,7 @@ static void symbols_free(struct symbols *symbols)
 	if (symbols->debug)
 		object_close(symbols->debug);
 	free(symbols->functions.items);
+	free(symbols->all.items);
 	free(symbols->data.items);
 	free(symbols);
 }
@@ -420,7 +422,12 @@ static void finish_functions(const struct object *object, struct by_address *all
 	}
 }
 
-static void build(struct object *object, bool (*wanted)(unsigned char type), struct by_address *ret)
+/*
+ * With `stripped`, also the symbols of a debug file. Names of addresses do without: they would
+ * differ from machine to machine, by the debug files that are installed.
+ */
+static void build(struct object *object, bool (*wanted)(unsigned char type), bool stripped,
+	struct by_address *ret)
 {
 	struct symbols *symbols = object->symbols;
 
@@ -431,7 +438,7 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), str
 		table_load(object, &symbols->dynamic, SHT_DYNSYM);
 	if (!symbols->full.loaded)
 		table_load(object, &symbols->full, SHT_SYMTAB);
-	if (!symbols->full.data && !symbols->stripped.loaded) {
+	if (stripped && !symbols->full.data && !symbols->stripped.loaded) {
 		symbols->stripped.loaded = true;
 		symbols->debug = object_open_debug(object);
 		if (symbols->debug)
@@ -444,7 +451,8 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), str
 		return;
 	add_functions(object, &symbols->dynamic, wanted, ret);
 	add_functions(object, &symbols->full, wanted, ret);
-	add_functions(object, &symbols->stripped, wanted, ret);
+	if (stripped)
+		add_functions(object, &symbols->stripped, wanted, ret);
 	qsort(ret->items, ret->count, sizeof(*ret->items), compare_functions);
 	finish_functions(object, ret);
 }
@@ -463,32 +471,26 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 	return NULL;
 }
 
-/* Returns the functions by address; NULL without memory. */
-static const struct by_address *functions_of(struct object *object)
+static const struct function *function_at(struct object *object, uint64_t address, bool sized)
 {
 	struct symbols *symbols = symbols_of(object);
 
 	if (symbols && !symbols->functions.built)
-		build(object, is_function, &symbols->functions);
-	return symbols ? &symbols->functions : NULL;
-}
-
-static const struct function *function_at(struct object *object, uint64_t address, bool sized)
-{
-	const struct by_address *functions = functions_of(object);
-
-	return functions ? find(functions, address, sized) : NULL;
+		build(object, is_function, false, &symbols->functions);
+	return symbols ? find(&symbols->functions, address, sized) : NULL;
 }
 
 bool object_visit_functions(struct object *object,
 	bool (*visit)(const struct object_symbol *symbol, void *data), void *data)
 {
-	const struct by_address *functions = functions_of(object);
+	struct symbols *symbols = symbols_of(object);
 
-	if (!functions || !functions->items)
+	if (symbols && !symbols->all.built)
+		build(object, is_function, true, &symbols->all);
+	if (!symbols || !symbols->all.items)
 		return false;
-	for (size_t i = 0; i < functions->count; i++) {
-		const struct function *its = &functions->items[i];
+	for (size_t i = 0; i < symbols->all.count; i++) {
+		const struct function *its = &symbols->all.items[i];
 		const struct object_symbol symbol = {
 			.name = its->name, .range = its->range, .is_ifunc = its->is_ifunc};
 
@@ -504,7 +506,7 @@ const char *object_data_at(struct object *object, uint64_t address)
 	const struct function *found;
 
 	if (symbols && !symbols->data.built)
-		build(object, is_data, &symbols->data);
+		build(object, is_data, false, &symbols->data);
 	found = symbols ? find(&symbols->data, address, true) : NULL;
 	return found ? found->name : NULL;
 }
