@@ -166,7 +166,7 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 	const char *where = "the file system of --file";
 	struct probe_error *error = NULL;
 	struct data_needs wanted;
-	struct cgroup_memory memory;
+	struct cgroup_memory memory = {.room = UINT64_MAX};
 	uint64_t most, bytes, left;
 	char room[FIGURE_MAX], limit[FIGURE_MAX], why[WHY_MAX], wants[FIGURE_MAX], part[FIGURE_MAX];
 
