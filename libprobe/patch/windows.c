@@ -32,7 +32,9 @@
 #include "arch/layout.h"
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -277,7 +279,7 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 
 struct probe_error *frames_read(struct frames *frames, const struct control *control)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	bool ok = true;
 
 	served_begin(frames->pid, &known);
@@ -893,7 +895,7 @@ struct probe_error *quiet_look(struct quiet *q, const struct change *change)
 {
 	const struct registry *r = &change->registry;
 	struct probe_error *error = frames_read(&q->frames, &change->control);
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 
 	served_begin(change->pid, &known);
 	if (error)
