@@ -246,10 +246,7 @@ static bool has_handlers(int status)
 
 static int open_file(pid_t pid, const char *name)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/%s", pid, name).text, O_RDONLY | O_CLOEXEC);
 }
 
 struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
