@@ -10,6 +10,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/base/json.h"
 #include "probe/target.h"
@@ -273,7 +274,7 @@ static struct probe_error *status_checked(void *data, int *status_ret)
 	struct common_options *common = &options->common;
 	const struct pid_list *pids = &common->pids;
 	struct mistake mistake = {0};
-	AUTO_GRID struct grid grid;
+	AUTO(grid_deinit) struct grid grid;
 	struct probe_error *error;
 	size_t shown = 0;
 

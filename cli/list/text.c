@@ -344,7 +344,7 @@ struct probe_error *listing_print_text(struct listing *listing)
 {
 	struct probe_error *error = NULL;
 	struct foreign foreign = {0};
-	AUTO_GRID struct grid grid;
+	AUTO(grid_deinit) struct grid grid;
 	struct group group;
 
 	grid_init(&grid);

@@ -20,6 +20,7 @@
 #include "cli/request.h"
 #include "cli/top/top.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
 #include "probe/table.h"
 #include "probe/trace.h"
@@ -149,10 +150,7 @@ char *source_news(struct top_source *source)
 /* Reads the name of a process. Returns false if the process has ended. */
 static bool read_comm(pid_t pid, char comm[32])
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	if (!file_read(path, comm, 32))
+	if (!file_read(procfs_path("/proc/%d/comm", (int)pid).text, comm, 32))
 		return false;
 	comm[strcspn(comm, "\n")] = '\0';
 	return true;

@@ -651,7 +651,7 @@ static void take_news(const struct probe_trace_news *news, void *data)
 			fprintf(stderr,
 				"probectl: process %d has ended; %zu process%s that it has forked "
 				"%s on, and so does the trace (Ctrl-C ends it)\n",
-				(int)probe_target_pid(traced->target), news->count,
+				(int)probe_target_pid(traced->target), (size_t)news->count,
 				news->count == 1 ? "" : "es", news->count == 1 ? "goes" : "go");
 		break;
 	case PROBE_TRACE_ENDED:

@@ -10,6 +10,7 @@
 #include "cli/trace/tracer_option.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 #include "probe/catalogue.h"
 
 /* ==== Tracer ================================================================================== */
@@ -373,7 +374,7 @@ static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	struct comm_entry *entry = entry_of(cache, tid);
-	char path[64], text[COMM_BYTES + 1];
+	char text[COMM_BYTES + 1];
 	size_t length;
 
 	if (entry->pid != pid || entry->tid != tid)
@@ -381,8 +382,7 @@ const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint6
 	else if (time_ns < entry->asked_ns + COMM_MAX_AGE_NS)
 		return entry->comm[0] ? entry->comm : NULL;
 	entry->asked_ns = time_ns;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	length = file_read(path, text, sizeof(text));
+	length = file_read(procfs_path("/proc/%d/task/%d/comm", pid, tid).text, text, sizeof(text));
 	/* The kernel adds the last newline. The name itself may contain newlines, too. */
 	if (length && text[length - 1] == '\n')
 		text[length - 1] = '\0';

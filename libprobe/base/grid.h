@@ -45,7 +45,6 @@ struct grid {
 /* Initialises an empty grid. If memory runs out, now or later, grid->text.no_memory is set. */
 void grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
-#define AUTO_GRID __attribute__((cleanup(grid_deinit)))
 
 /* Adds a column. Its title is the text written since the last cell, followed by `title`. */
 void grid_title(struct grid *grid, const char *title, unsigned int flags);

@@ -468,12 +468,11 @@ enum {
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
 	enum { TURN_BYTES = sizeof(((struct probe_gate *)NULL)->turns[0]) };
-	char path[64], text[128];
+	char text[128];
 	unsigned long long word;
 	long number;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!file_read(path, text, sizeof(text)))
+	if (!file_read(procfs_path("/proc/%d/task/%d/syscall", pid, tid).text, text, sizeof(text)))
 		return -1;
 	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
 	*sp = 0;

@@ -48,6 +48,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
 
 enum {
@@ -151,10 +152,8 @@ static void take_events(struct watchman *w)
 /* Asks the kernel to report executions of a descriptor's file. */
 static bool mark_file(const struct watchman *w, int fd)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
+	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD,
+		       procfs_path("/proc/self/fd/%d", fd).text) == 0;
 }
 
 /*

@@ -370,12 +370,12 @@ static void launches_begin(
  */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
-	char path[48], text[256] = "";
+	char text[256] = "";
 	unsigned long address;
 	long call;
 
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
-	if (file_read(path, text, sizeof(text)) && sscanf(text, "%ld %lx", &call, &address) == 2)
+	if (file_read(procfs_path("/proc/%d/syscall", (int)tid).text, text, sizeof(text)) &&
+		sscanf(text, "%ld %lx", &call, &address) == 2)
 		return call == SYS_execve ? address : 0;
 	*running_ret = strncmp(text, "running", strlen("running")) == 0;
 	return 0;
@@ -675,15 +675,13 @@ struct progress {
  */
 static bool is_missed(const struct launch *launch)
 {
-	char path[48];
 	struct file_id now;
 	bool same;
 	int fd;
 
 	if (!launch->is_sought || launch->passage.nothing_lost)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)launch->passage.pid);
-	fd = open(path, O_PATH | O_CLOEXEC);
+	fd = open(procfs_path("/proc/%d/exe", (int)launch->passage.pid).text, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return true;
 	same = cached_identify(fd, &now) && file_id_same(&now, &launch->file);

@@ -31,11 +31,11 @@
 /* Returns the entry of a process's program in `files`, or NULL, also if `files` is NULL. */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
-	char path[32];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return files && stat(path, &st) == 0 ? files_known(files, &st) : NULL;
+	return files && stat(procfs_path("/proc/%d/exe", pid).text, &st) == 0
+		       ? files_known(files, &st)
+		       : NULL;
 }
 
 static bool is_glibc_loader(const struct module *m)
@@ -213,11 +213,10 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 /* Returns true if no environment variable names libraries, or folders for the loader to search. */
 static bool has_plain_environment(pid_t pid)
 {
-	char path[32], text[ENVIRONMENT_MAX];
-	size_t length;
+	char text[ENVIRONMENT_MAX];
+	size_t length =
+		file_read_whole(procfs_path("/proc/%d/environ", pid).text, text, sizeof(text));
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	length = file_read_whole(path, text, sizeof(text));
 	for (size_t at = 0; at < length; at += strlen(text + at) + 1)
 		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
 			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)

@@ -319,10 +319,7 @@ static struct watched *add(struct probe_watch *watch, pid_t pid)
 
 static int open_mem(pid_t pid)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/mem", pid).text, O_RDONLY | O_CLOEXEC);
 }
 
 struct probe_error *probe_watch_add(struct probe_watch *watch, const struct probe_target *target)

@@ -246,4 +246,4 @@ struct probe_error *probe_sink_flush(struct probe_sink *sink)
 }
 
 /* A format that writes nothing, for sinks whose owner fills the buffer. */
-const struct format format_silent = {NULL};
+const struct format format_silent = {0};

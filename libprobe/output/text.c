@@ -24,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/session/session.h"
@@ -731,7 +732,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 	size_t key_count = table->key_count, count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 	bool has_coverage = false;
-	AUTO_GRID struct grid grid;
+	AUTO(grid_deinit) struct grid grid;
 
 	for (size_t i = 0; i < count; i++)
 		has_coverage |= rows[i].coverage.refused || rows[i].coverage.overwritten;

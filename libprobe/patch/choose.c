@@ -143,7 +143,7 @@ static struct probe_error *read_sequences(struct unfit *u, pid_t pid)
 	AUTO_FREE uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	size_t count;
 	int pagemap;
 

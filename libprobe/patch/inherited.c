@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -99,7 +100,7 @@ static struct probe_error *retire_copies(struct change *c)
 
 static struct probe_error *remove_from(struct probe_target *target)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 	bool any;
 
@@ -114,7 +115,7 @@ static struct probe_error *remove_from(struct probe_target *target)
 
 static struct probe_error *remove_inherited(struct probe_target *target)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 	bool inherited = false;
 

@@ -175,7 +175,7 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 	enum site_state *states = NULL;
 	struct registry registry = {0};
 	struct edits edits = {0};
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	struct probe_error *error;
 	bool busy;
 

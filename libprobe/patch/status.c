@@ -93,7 +93,7 @@ static struct probe_error *read_counters(
 static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
-	struct served served AUTO_SERVED;
+	struct served served AUTO(served_end);
 	struct probe_error *error = read_all_semaphores(&view->semaphores, pid, s);
 
 	served_begin(pid, &served);

@@ -32,7 +32,9 @@
 #include "arch/layout.h"
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -244,10 +246,7 @@ static bool has_handlers(int status)
 
 static int open_file(pid_t pid, const char *name)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/%s", pid, name).text, O_RDONLY | O_CLOEXEC);
 }
 
 struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
@@ -277,7 +276,7 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 
 struct probe_error *frames_read(struct frames *frames, const struct control *control)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	bool ok = true;
 
 	served_begin(frames->pid, &known);
@@ -893,7 +892,7 @@ struct probe_error *quiet_look(struct quiet *q, const struct change *change)
 {
 	const struct registry *r = &change->registry;
 	struct probe_error *error = frames_read(&q->frames, &change->control);
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 
 	served_begin(change->pid, &known);
 	if (error)

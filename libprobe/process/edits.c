@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/process/process.h"
 
 enum { PAGE = 4096 }; /* real pages may be larger, which does no harm */
@@ -99,7 +100,7 @@ struct probe_error *edits_prepare(struct edits *edits)
 /* Fails if a write would wait for the program to lift a protection (memory.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 {
-	struct served served AUTO_SERVED;
+	struct served served AUTO(served_end);
 
 	served_begin(pid, &served);
 	served.looks_ahead = true;

@@ -129,7 +129,7 @@ static struct probe_error *search_memory(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *gadgets)
 {
 	AUTO_FREE uint8_t *code = malloc(PART_BYTES);
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 
 	served_begin(pid, &known);
 	if (!code)

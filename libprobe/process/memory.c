@@ -331,7 +331,7 @@ size_t memory_read_known(struct served *known, uint64_t address, void *buffer, s
 
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 
 	served_begin(pid, &known);
 	return memory_read_known(&known, address, buffer, size);
@@ -339,7 +339,7 @@ size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	ssize_t length;
 
 	served_begin(pid, &known);
@@ -366,7 +366,7 @@ static struct probe_error *check_length(
 
 struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	size_t at_once;
 
 	served_begin(pid, &known);
@@ -385,7 +385,7 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 {
 	enum { AT_ONCE = 512 }; /* pieces in one call; below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
-	struct served served AUTO_SERVED;
+	struct served served AUTO(served_end);
 
 	served_begin(pid, &served);
 	served.looks_ahead = true;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
@@ -855,7 +856,7 @@ struct probe_error *modules_read_mapped(
 
 struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
 {
-	AUTO_MAPS struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 
 	*ret = (struct modules){0};

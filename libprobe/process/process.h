@@ -96,7 +96,6 @@ PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 
 void maps_deinit(struct maps *maps);
-#define AUTO_MAPS __attribute__((cleanup(maps_deinit)))
 
 /* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
@@ -764,8 +763,6 @@ struct served {
 /* Never fails: without a pagemap, all pages count as present. */
 void served_begin(pid_t pid, struct served *ret);
 void served_end(struct served *served);
-
-#define AUTO_SERVED __attribute__((cleanup(served_end)))
 
 /* Returns true if this page can be written without waiting for a program. */
 bool served_writable(struct served *served, uint64_t address);

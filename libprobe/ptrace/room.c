@@ -38,6 +38,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
@@ -260,7 +261,7 @@ static bool find_on_stack(
 
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)
 {
-	struct served served AUTO_SERVED;
+	struct served served AUTO(served_end);
 	bool ready;
 
 	*ret = (struct room){.start = 0};

@@ -786,9 +786,10 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&
 		(!pattern->without_prefix || fnmatch(pattern->without_prefix, provider, 0) != 0))
 		return false;
-	if (strchr(name, '-'))
-		name = doubled = double_dashes(name, strlen(name), false);
-	return name && fnmatch(pattern->name, name, 0) == 0;
+	if (!strchr(name, '-'))
+		return fnmatch(pattern->name, name, 0) == 0;
+	doubled = double_dashes(name, strlen(name), false);
+	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
 }
 
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,

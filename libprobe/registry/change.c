@@ -767,7 +767,7 @@ void change_end(struct change *change)
 /* Stops a target, after any other controller's change. */
 static struct probe_error *hold(struct probe_target *target)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
 	if (!error)

@@ -605,7 +605,7 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 {
 	const struct registry *r = &change->registry;
 	AUTO_FREE struct maps_part *parts = calloc(r->session_count + 1, sizeof(*parts));
-	AUTO_MAPS struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error;
 	size_t count = 0;
 

@@ -403,7 +403,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
 	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	struct lasting_names files = {0};
 	struct probe_error *error = extents ? NULL : probe_error_no_memory();
 	size_t count = 0;
@@ -538,7 +538,7 @@ void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
 {
 	pid_t living = procfs_living(pid);
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	int64_t fds[AT_ONCE];
 
 	served_begin(pid, &known);

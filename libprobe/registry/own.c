@@ -174,7 +174,7 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 {
 	struct maps_part parts[AT_ONCE];
 	bool was_stopped = c->stopped;
-	AUTO_MAPS struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error;
 
 	for (size_t i = 0; i < count; i++)
@@ -348,7 +348,7 @@ static struct probe_error *check_home(pid_t pid, int mem, const struct registry 
 	struct maps_part part = {r->home, 1};
 	struct probe_error *error = check_program(pid, mem);
 	const struct mapping *home;
-	AUTO_MAPS struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 
 	if (!error)
 		error = maps_read_parts(pid, &part, 1, &maps);
@@ -421,7 +421,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	AUTO_FREE struct maps_part *parts =
 		calloc(r->arena_count + r->session_count + 1, sizeof(*parts));
 	struct probe_error *error;
-	AUTO_MAPS struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	size_t count = 0;
 
 	if (!parts)
@@ -440,7 +440,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	uint64_t bytes = 0;
 
 	served_begin(pid, &known);

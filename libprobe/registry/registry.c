@@ -183,7 +183,7 @@ static bool read_home(struct served *known, uint64_t address, struct home_page *
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	struct home_page home;
 	size_t count = 0;
 
@@ -338,7 +338,7 @@ static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
 	const struct mapping *m = maps_find(maps, image);
-	AUTO_MAPS struct maps now = {0};
+	AUTO(maps_deinit) struct maps now = {0};
 
 	if (m && shared_is_code(m))
 		return true;
@@ -387,7 +387,7 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 {
 	struct home_page home;
 	struct image_header header;
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 
 	served_begin(pid, &known);
 	/* A newer image may have the address of an older one, so compare the generation, too. */

@@ -193,10 +193,8 @@ PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 	struct probe_target *target, struct change *ret);
 /* Reads the state without a lock, for a target that will not change. Errors: as change_begin(). */
 PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
+/* Also for AUTO(change_end): then call change_begin() right after the declaration. */
 void change_end(struct change *change);
-
-/* Ends the change at the end of the scope. Call change_begin() right after the declaration. */
-#define AUTO_CHANGE __attribute__((cleanup(change_end)))
 
 /*
  * Checks that we can open `count` (at most 32) more descriptors, which making or undoing a change

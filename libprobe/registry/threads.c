@@ -30,6 +30,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
@@ -180,7 +181,7 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 struct probe_error *threads_check(
 	struct probe_target *target, const struct control *control, const struct arch_thread *model)
 {
-	struct served known AUTO_SERVED;
+	struct served known AUTO(served_end);
 	struct probe_error *error;
 	bool odd;
 

@@ -534,7 +534,7 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 {
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_probes(comparison, &count);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !rows;
 	if (!rows)
@@ -639,7 +639,7 @@ static void values_of(struct buffer *out, const struct comparison *comparison,
 {
 	size_t shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	const struct summary_value *first = compared_any(rows);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	grid_init(&grid);
 	buffer_char(out, '\n');
@@ -678,7 +678,7 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 {
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_pairs(comparison, &count);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !rows;
 	if (!rows || !count)
@@ -730,7 +730,7 @@ static void values(struct buffer *out, const struct comparison *comparison,
 		&compared->tops[SIDE_BEFORE], &compared->tops[SIDE_AFTER]};
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_values(comparison, tops, &count);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !rows;
 	if (!rows)

@@ -139,7 +139,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
 	size_t shown = limit(summary->probe_count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
 	if (!sorted)
@@ -239,7 +239,7 @@ static void values_of(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	size_t shown = limit(count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	grid_init(&grid);
 	buffer_string(out, " by ");
@@ -286,7 +286,7 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_pair *pair, const struct probe_summary_view *view)
 {
 	size_t shown = limit(pair->slow_count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	if (!shown)
 		return;
@@ -326,7 +326,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
 	size_t shown = limit(summary->pair_count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
 	if (!sorted)
@@ -355,7 +355,7 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct top_slot **sorted = top_sorted(its->top);
 	uint64_t rest, most;
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 	size_t shown;
 
 	if (!sorted) {
@@ -440,7 +440,7 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 	size_t count = 0;
 	AUTO_FREE struct summary_process *sorted = threads_processes(summary, &count);
 	size_t shown = limit(count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
 	if (!sorted || count < 2)
@@ -462,7 +462,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
 	size_t shown = limit(summary->threads.count, view);
-	AUTO_GRID struct grid grid = {0};
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
 	if (!sorted)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "arch/enter.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
@@ -283,7 +284,7 @@ struct probe_error *attach_act(struct probe_target *target, struct message *requ
 static struct probe_error *detach(
 	struct probe_target *target, const struct attach_known *known, uint32_t id, bool *gone_ret)
 {
-	AUTO_CHANGE struct change change;
+	AUTO(change_end) struct change change;
 	struct probe_error *error = change_begin(target, &change);
 	struct reg_session *session;
 
@@ -744,7 +745,7 @@ static void loader_describe_stub(const void *data, const struct reg_session *ses
 static struct probe_error *attach_once(struct probe_target *target,
 	const struct attach_known *known, const struct follow_head *head, struct hook_counters *ret)
 {
-	AUTO_CHANGE struct change change;
+	AUTO(change_end) struct change change;
 	struct probe_error *error = attach_begin(target, known, &change);
 	uint32_t session;
 

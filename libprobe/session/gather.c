@@ -18,6 +18,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/map.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
@@ -501,12 +502,10 @@ static struct probe_row *pack(
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;
-	char path[64];
 
 	if (!tid || s->options.follow_children || s->target_pid != (uint32_t)s->target->pid)
 		return true;
-	snprintf(path, sizeof(path), "/proc/%d/task/%u", s->target->pid, tid);
-	return access(path, F_OK) == 0;
+	return access(procfs_path("/proc/%d/task/%u", s->target->pid, tid).text, F_OK) == 0;
 }
 
 uint64_t *gather_flights(struct probe_session *s)

@@ -473,7 +473,7 @@ static void let_go(void *data)
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 	struct reg_session *session;
 

@@ -79,7 +79,7 @@ static void keep_clock(struct probe_session *s)
 /* Gives the session's place in the registry to nobody. */
 static struct probe_error *leave(struct probe_session *s, const char *text)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 	struct registry *r = &c.registry;
 	struct reg_session *left;
@@ -349,7 +349,7 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 
 struct probe_error *probe_target_end(struct probe_target *target, uint32_t id)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 	struct reg_session *session;
 

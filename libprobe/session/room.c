@@ -15,6 +15,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -98,12 +99,11 @@ static void look_at_memory(const struct probe_session *session, struct cgroup_me
 {
 	struct launches *l = session->options.watch ? watch_launches(session->options.watch) : NULL;
 	uint64_t now = clock_monotonic_ns();
-	char path[48], groups[sizeof(l->free_groups)] = "";
+	char groups[sizeof(l->free_groups)] = "";
 
-	if (l) {
-		snprintf(path, sizeof(path), "/proc/%d/cgroup", session->target->pid);
-		file_read(path, groups, sizeof(groups));
-	}
+	if (l)
+		file_read(procfs_path("/proc/%d/cgroup", session->target->pid).text, groups,
+			sizeof(groups));
 	*ret = (struct cgroup_memory){UINT64_MAX, UINT64_MAX};
 	if (groups[0] && now < l->free_until_ns && strcmp(groups, l->free_groups) == 0)
 		return;
@@ -166,7 +166,7 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 	const char *where = "the file system of --file";
 	struct probe_error *error = NULL;
 	struct data_needs wanted;
-	struct cgroup_memory memory;
+	struct cgroup_memory memory = {.room = UINT64_MAX};
 	uint64_t most, bytes, left;
 	char room[FIGURE_MAX], limit[FIGURE_MAX], why[WHY_MAX], wants[FIGURE_MAX], part[FIGURE_MAX];
 

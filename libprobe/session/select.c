@@ -252,7 +252,7 @@ static struct probe_error *select_once(
 	struct probe_session *session, const bool *wanted, struct probe_report *report)
 {
 	AUTO_FREE bool *marked = calloc(session->probe_count + (size_t)1, 1);
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(session->target, &c);
 	const struct reg_session *listed;
 	bool any = false;

@@ -120,7 +120,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 /* Checks that all filters still allow the stubs' system calls. */
 static struct probe_error *judge_again(struct probe_session *s, unsigned int needed)
 {
-	AUTO_CHANGE struct change c;
+	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
 	if (error)

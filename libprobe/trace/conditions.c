@@ -292,11 +292,8 @@ static bool read_exe(pid_t pid, char path[PATH_MAX])
 {
 	static const char deleted[] = " (deleted)";
 	const size_t length = sizeof(deleted) - 1;
-	char link[48];
-	ssize_t got;
+	ssize_t got = readlink(procfs_path("/proc/%d/exe", (int)pid).text, path, PATH_MAX - 1);
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-	got = readlink(link, path, PATH_MAX - 1);
 	if (got <= 0)
 		return false;
 	path[got] = '\0';
@@ -317,13 +314,11 @@ static bool is_loader(const char *exe)
 /* Returns true if the process has mapped the file as code. */
 static bool has_mapped(const struct value *value, pid_t pid)
 {
-	char path[48], *line = NULL;
+	FILE *maps = fopen(procfs_path("/proc/%d/maps", (int)pid).text, "re");
+	char *line = NULL;
 	size_t room = 0;
 	bool found = false;
-	FILE *maps;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
 	while (maps && !found && getline(&line, &room, maps) > 0) {
 		const char *file = strchr(line, '/');
 
@@ -343,8 +338,8 @@ static bool has_path_there(const struct conditions *c, const struct value *value
 	char path[PATH_MAX + 32];
 	struct file_id there, mounts;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	if (!file_id_of(c, path, &mounts) || file_id_same(&mounts, &c->mounts))
+	if (!file_id_of(c, procfs_path("/proc/%d/ns/mnt", (int)pid).text, &mounts) ||
+		file_id_same(&mounts, &c->mounts))
 		return false;
 	if (strcmp(exe, value->path) == 0)
 		return true;
@@ -360,8 +355,8 @@ static bool runs(const struct conditions *c, struct value *value, pid_t pid)
 	char path[PATH_MAX];
 	struct file_id id;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (!look_at_file(c, value) || !file_id_of(c, path, &id))
+	if (!look_at_file(c, value) ||
+		!file_id_of(c, procfs_path("/proc/%d/exe", (int)pid).text, &id))
 		return false;
 	if (has_been(value, &id))
 		return true;
@@ -375,8 +370,7 @@ static bool is_called(const char *name, pid_t pid)
 {
 	char path[PATH_MAX], comm[64], *base;
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	if (file_read(path, comm, sizeof(comm))) {
+	if (file_read(procfs_path("/proc/%d/comm", (int)pid).text, comm, sizeof(comm))) {
 		comm[strcspn(comm, "\n")] = '\0';
 		if (strncmp(comm, name, COMM_LENGTH) == 0 && strlen(comm) <= COMM_LENGTH)
 			return true;
@@ -408,10 +402,9 @@ static bool is_in_group(const char *groups, const char *path)
 
 static bool is_in(enum probe_condition kind, const struct value *value, pid_t pid)
 {
-	char path[48], groups[TEXT_BYTES];
+	char groups[TEXT_BYTES];
 
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-	if (!file_read_whole(path, groups, sizeof(groups)))
+	if (!file_read_whole(procfs_path("/proc/%d/cgroup", (int)pid).text, groups, sizeof(groups)))
 		return false;
 	return kind == PROBE_CONDITION_CGROUP ? is_in_group(groups, value->path)
 					      : container_has(value->container, groups);

@@ -60,10 +60,10 @@ static bool parse_stat(char *text, struct process *ret)
 
 static bool read_process(pid_t pid, struct process *ret)
 {
-	char path[64], text[512];
+	char text[512];
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	return file_read(path, text, sizeof(text)) && parse_stat(text, ret);
+	return file_read(procfs_path("/proc/%d/stat", (int)pid).text, text, sizeof(text)) &&
+	       parse_stat(text, ret);
 }
 
 static struct probe_error *read_all(struct all *ret)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/grid.h"
 
 static void assert_printed(const struct grid *grid, size_t screen, const char *expected)
@@ -22,7 +23,7 @@ static void assert_printed(const struct grid *grid, size_t screen, const char *e
 
 static void test_rows_and_notes(void **state)
 {
-	AUTO_GRID struct grid grid;
+	AUTO(grid_deinit) struct grid grid;
 
 	(void)state;
 	grid_init(&grid);
@@ -59,7 +60,7 @@ static void test_rows_and_notes(void **state)
 
 static void test_narrow_screen(void **state)
 {
-	AUTO_GRID struct grid grid;
+	AUTO(grid_deinit) struct grid grid;
 
 	(void)state;
 	grid_init(&grid);
