@@ -590,6 +590,17 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 	return true;
 }
 
+bool object_function_starts(struct object *object, struct object_range range)
+{
+	struct cfi *cfi = cfi_of(object);
+	const struct wanted wanted = {object, cfi, range.end - 1};
+	size_t above = cfi ? array_partition(cfi->count, starts_at_or_below, &wanted) : 0;
+	uint64_t fde;
+
+	return (above && cfi_entry(object, cfi, above - 1, &fde) >= range.start) ||
+	       symbols_function_starts(object, range);
+}
+
 /* ==== Landing pads ============================================================================ */
 
 /*

@@ -94,6 +94,11 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 struct object *object_open_debug(struct object *object);
 /* Finds the function symbol with a size at an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
+/*
+ * Returns true if a function symbol is in a range. Symbols that were stripped from the file count
+ * if object_visit_functions() has read them.
+ */
+bool symbols_function_starts(struct object *object, struct object_range range);
 
 /* A function of libdw, and where to store its address, which dlsym(3) returns as void *. */
 struct libdw_function {

@@ -155,6 +155,9 @@ const char *object_data_at(struct object *object, uint64_t address);
  */
 bool object_function_at(struct object *object, uint64_t address, struct object_function *ret);
 
+/* Returns true if a function, or part of one, starts in a range, by .eh_frame or by a symbol. */
+bool object_function_starts(struct object *object, struct object_range range);
+
 /*
  * Calls `visit` for every landing pad in a function's exception table ("Itanium C++ ABI: Exception
  * Handling", LSDA call-site table). Returns false if the table is not fully readable: then there

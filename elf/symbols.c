@@ -531,6 +531,23 @@ bool symbols_function_at(struct object *object, uint64_t address, struct object_
 	return true;
 }
 
+bool symbols_function_starts(struct object *object, struct object_range range)
+{
+	struct symbols *symbols = symbols_of(object);
+	const struct by_address *all;
+	size_t i;
+
+	if (symbols && !symbols->all.built && !symbols->functions.built)
+		build(object, is_function, false, &symbols->functions);
+	if (!symbols)
+		return true;
+	all = symbols->all.built ? &symbols->all : &symbols->functions;
+	if (!all->items)
+		return object->type != ET_REL;
+	i = ARRAY_SEARCH(all->items, all->count, range.start, range.start);
+	return i < all->count && all->items[i].range.start < range.end;
+}
+
 /* ---- Relocations ---------------------------------------------------------------------- */
 
 /* Visits a section's relocations, with the names of its symbols. Returns false if it is told to. */

@@ -25,6 +25,7 @@
  *     labels as values; on some instruction sets jump      such an address and has
  *     tables in general), kept anywhere                    an indirect jump
  *   - a landing pad of an exception table                  the function's table
+ *   - the start of a function, for callers in other files  symbols and .eh_frame
  *   - a call that returns to it                            arch->move()
  *
  * The search looks for all of these in the bytes, at every offset, not in decoded instructions. It
@@ -50,6 +51,7 @@ static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump to the bytes after the nop";
 static const char entered_short[] = "a branch enters the instructions after the nop";
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
+static const char function_starts[] = "a function may start in the bytes after the nop";
 static const char another_site[] = "another site is in the bytes after the nop";
 
 struct around {
@@ -477,6 +479,14 @@ static void try_move(const struct word_search *s, struct proof *proof)
 		move->cannot = another_site;
 }
 
+/* Nothing in the file may lead to a function, and yet another file or a debugger may call it. */
+static const char *check_starts(const struct word_search *s, const struct plan *plan)
+{
+	struct object_range inside = {plan->pc + 1, plan->pc + s->windows.jump_length};
+
+	return object_function_starts(s->object, inside) ? function_starts : NULL;
+}
+
 /* Answers sorted questions about windows of one length. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
@@ -504,6 +514,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 			move->cannot = check_short_branches(s, &proofs[i]);
 		if (!move->cannot)
 			move->cannot = check_landing_pads(s, proofs[i].plan);
+		if (!move->cannot)
+			move->cannot = check_starts(s, proofs[i].plan);
 		if (move->cannot)
 			move->length = 0;
 	}

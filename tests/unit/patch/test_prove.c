@@ -11,6 +11,7 @@
 
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
 static const char undecodable[] = "the bytes after the nop cannot be decoded";
+static const char function_starts[] = "a function may start in the bytes after the nop";
 static const char unsupported[] = "an instruction after the nop cannot run elsewhere";
 
 /* SITE, and labels in the bytes after it: at each byte that a jump covers, and after the jump. */
@@ -138,6 +139,27 @@ static const struct function {
 
 	{"bare_goto", " lea 9f(%rip), %rcx\n add %rdi, %rcx\n jmp *%rcx\n9: SITE\n" BYTES " ret\n",
 		plan_entered},
+
+	/* ---- Functions to which nothing in the file leads ---- */
+	{"symbol_in_padding",
+		"SITE\n ret\n .type padded_symbol, @function\npadded_symbol: nopw 0(%rax,%rax)\n "
+		"ret\n",
+		function_starts},
+	{"ifunc_in_padding",
+		"SITE\n ret\n .type padded_ifunc, @gnu_indirect_function\n"
+		"padded_ifunc: nopw 0(%rax,%rax)\n ret\n",
+		function_starts},
+	{"unwound_in_padding",
+		"SITE\n ret\n .cfi_endproc\n .cfi_startproc\n nopw 0(%rax,%rax)\n ret\n",
+		function_starts},
+	{"second_entry",
+		"SITE\n cwtl\n .type second_symbol, @function\nsecond_symbol: lea 1(%rax), %rax\n "
+		"ret\n",
+		function_starts},
+	{"starts_behind",
+		"SITE\n lea 1(%rax), %rax\n ret\n .type behind_symbol, @function\n"
+		"behind_symbol: nop\n ret\n",
+		NULL},
 
 	/* ---- What stands there ---- */
 	{"call_inside", "SITE\n call *%rax\n lea 1(%rax), %rax\n ret\n", plan_call_returns},
