@@ -525,7 +525,10 @@ static bool pair_again(struct pairing *pairing)
 		names[count] = probes[i].plain;
 		indices[count++] = i;
 	}
-	if (ok)
+	/* A function's entry and its exits are the only kin of each other. */
+	for (size_t i = 0; i < count && count == 2 && last->is_function; i++)
+		parts[i] = (struct pair_part){.role = probes[indices[i]].may_be};
+	if (ok && !last->is_function)
 		pairs_by_name(names, count, parts, &pairs);
 	for (size_t i = 0; i < count; i++) {
 		probes[indices[i]].role = parts[i].role;
@@ -543,6 +546,16 @@ static bool pair_again(struct pairing *pairing)
 	return ok;
 }
 
+/* Returns the role of a function's probe. */
+static enum pair_role function_may_be(const char *name, size_t *stem_ret)
+{
+	size_t length = strlen(name), suffix = strlen(SDT_RETURN);
+	bool is_exit = length > suffix && strcmp(name + length - suffix, SDT_RETURN) == 0;
+
+	*stem_ret = is_exit ? length - suffix : length;
+	return is_exit ? PAIR_END : PAIR_BEGIN;
+}
+
 struct probe_error *pairing_add(struct pairing *pairing, const char *provider, const char *name)
 {
 	struct pairing_probe *probe;
@@ -550,11 +563,18 @@ struct probe_error *pairing_add(struct pairing *pairing, const char *provider, c
 	if (!ARRAY_ROOM(pairing->probes, pairing->count))
 		return probe_error_no_memory();
 	probe = &pairing->probes[pairing->count];
-	*probe = (struct pairing_probe){.provider = provider, .plain = pair_plain_name(name)};
+	*probe = (struct pairing_probe){
+		.provider = provider, .is_function = sdt_is_function(provider)};
+	probe->plain = probe->is_function ? strdup(name) : pair_plain_name(name);
 	if (!probe->plain)
 		return probe_error_no_memory();
-	probe->may_be = pair_may_be(probe->plain, &probe->stem);
-	probe->kin = pair_kin(probe->plain);
+	if (probe->is_function) {
+		probe->may_be = function_may_be(name, &probe->stem);
+		probe->kin = probe->stem;
+	} else {
+		probe->may_be = pair_may_be(probe->plain, &probe->stem);
+		probe->kin = pair_kin(probe->plain);
+	}
 	while (probe->same < pairing->count &&
 		(strcmp(pairing->probes[probe->same].plain, probe->plain) != 0 ||
 			strcmp(pairing->probes[probe->same].provider, provider) != 0))

@@ -755,7 +755,8 @@ bool pair_looks_reversed(const char *begin, const char *end);
 
 struct pairing_probe {
 	const char *provider;  /* provider of the probe; borrowed */
-	char *plain;	       /* the name as pair_plain_name() spells it */
+	bool is_function;      /* the probe is the entry, or the exits, of a function */
+	char *plain;	       /* the name as pair_plain_name() spells it; a function's own name */
 	enum pair_role may_be; /* role that the name alone suggests */
 	/* bytes of `plain` before the word with the role */
 	size_t stem;

@@ -285,6 +285,37 @@ static void test_one_after_another(void **state)
 	}
 }
 
+/* The entry and the exits of a function, whatever words their names have. */
+static void test_functions_one_after_another(void **state)
+{
+	static const struct {
+		const char *provider, *name;
+		enum pair_role may_be, role;
+		size_t begin;
+	} probes[] = {
+		{"fn:a", "f", PAIR_BEGIN, PAIR_BEGIN, 0},
+		{"fn:a", "f:return", PAIR_END, PAIR_END, 0},
+		{"fn:a", "x__done:return", PAIR_END, PAIR_END, 4},
+		{"fn:a", "x__start", PAIR_BEGIN, PAIR_NONE, 0},
+		{"fn:a", "x__done", PAIR_BEGIN, PAIR_BEGIN, 0},
+		{"fn:b", "f:return", PAIR_END, PAIR_NONE, 0},
+		{"fn:a", "operator-", PAIR_BEGIN, PAIR_NONE, 0},
+		{"fn:a", "operator__:return", PAIR_END, PAIR_NONE, 0},
+	};
+	struct pairing pairing = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(probes) / sizeof(*probes); i++)
+		assert_null(pairing_add(&pairing, probes[i].provider, probes[i].name));
+	for (size_t i = 0; i < sizeof(probes) / sizeof(*probes); i++) {
+		assert_int_equal(pairing.probes[i].may_be, probes[i].may_be);
+		assert_int_equal(pairing.probes[i].role, probes[i].role);
+		if (probes[i].role == PAIR_END)
+			assert_int_equal(pairing.probes[i].begin, probes[i].begin);
+	}
+	pairing_deinit(&pairing);
+}
+
 static void test_reversed(void **state)
 {
 	(void)state;
@@ -308,6 +339,7 @@ int main(void)
 		cmocka_unit_test(test_listed),
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_one_after_another),
+		cmocka_unit_test(test_functions_one_after_another),
 		cmocka_unit_test(test_reversed),
 	};
 
