@@ -168,6 +168,19 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
+/*
+ * Gives up all open spans, because hits were lost: an end event that is missing would leave its
+ * span to a later end event.
+ */
+static void forget(struct probe_spans *spans)
+{
+	struct open_span *span;
+
+	TAILQ_FOREACH(span, &spans->all, all)
+	span->public.is_cut = true;
+	probe_spans_finish(spans);
+}
+
 /* Returns a stack's newest span that is not crossed (see cross()), or NULL. */
 static struct probe_span *innermost(const struct begins_stack *stack)
 {
@@ -278,8 +291,10 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	spans->ended = NULL;
 	*ret = PROBE_SPAN_POINT;
 	*span_ret = NULL;
-	if (event->kind != PROBE_EVENT_HIT)
+	if (event->kind != PROBE_EVENT_HIT) {
+		forget(spans);
 		return NULL;
+	}
 	error = find_probe(spans, event->provider, event->name, &probe);
 	if (error)
 		return error;

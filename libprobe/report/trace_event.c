@@ -316,7 +316,7 @@ static void unended(void *data, struct probe_span *span)
 	struct trace_export *trace = data;
 	const struct probe_event *begin = &span->begin;
 
-	if (!span->pair->ended || span->crossed || trace->settings.match >= 0) {
+	if (!span->pair->ended || span->crossed || span->is_cut || trace->settings.match >= 0) {
 		add_instant(trace, begin);
 		return;
 	}
@@ -355,7 +355,7 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 	if (event->kind == PROBE_EVENT_LOST) {
 		trace->lost += event->lost;
 		add_loss(trace, event);
-		return NULL;
+		return probe_spans_add(trace->spans, event, &kind, &span);
 	}
 	trace->last_ns = event->time_ns;
 	tell_names(trace, event);

@@ -45,6 +45,7 @@ struct probe_span {
 	struct probe_span *parent;
 	bool crossed;	   /* an older span of the same thread ended before this span */
 	uint64_t inner_ns; /* total time of ended spans whose parent this span is */
+	bool is_cut;	   /* hits were lost while the span was open, so it has no end event */
 	void *data;	   /* for the caller's use */
 };
 
@@ -66,8 +67,8 @@ struct probe_spans_options {
 	int match_end; /* the number of this argument in end events */
 	/*
 	 * Called for a start event without an end event: when newer start events need its place,
-	 * and by probe_spans_finish(). If its pair has not `ended`, the event was a point. May be
-	 * NULL.
+	 * when hits are lost, and by probe_spans_finish(). If its pair has not `ended`, the event
+	 * was a point. May be NULL.
 	 */
 	void (*unended)(void *data, struct probe_span *span);
 	void *data;
@@ -91,8 +92,10 @@ void probe_spans_free(struct probe_spans *spans);
 /*
  * Adds the next event, in the order of time. *span_ret is the span that the event starts or ends.
  * For other events, *span_ret is the span around the event if events of one thread are matched, and
- * otherwise NULL. The span is valid until the next call. If an event lacks the argument that is
- * matched, a start event is a point, and an end event is unmatched. Errors: PROBE_ERROR_MEMORY.
+ * otherwise NULL. The span is valid until the next call. A loss of hits gives up all open spans,
+ * because end events may be missing: those that still come are unmatched. If an event lacks the
+ * argument that is matched, a start event is a point, and an end event is unmatched. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_spans_add(struct probe_spans *spans,
 	const struct probe_event *event, enum probe_span_kind *ret, struct probe_span **span_ret);

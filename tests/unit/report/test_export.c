@@ -382,6 +382,35 @@ static void test_spans(void **state)
 	fclose(file);
 }
 
+/* Hits were lost between f's calls of g: neither f nor the g around the gap has a known time. */
+static void test_lost(void **state)
+{
+	static const char *const lines[] = {"f", "g", "g:return", "g", NULL, "g:return", "g",
+		"g:return", "f:return", "f", "f:return"};
+	static char output[OUTPUT_BYTES];
+	FILE *json = tmpfile();
+
+	(void)state;
+	assert_non_null(json);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (lines[i])
+			fprintf(json,
+				"{\"ts\":%zu,\"pid\":1,\"tid\":1,\"cpu\":0,\"comm\":\"c\","
+				"\"provider\":\"fn:a\",\"name\":\"%s\",\"args\":[]}\n",
+				1000 + (i << i), lines[i]);
+		else
+			fprintf(json, "{\"lost\":3}\n");
+	rewind(json);
+	export_record(PROBE_EXPORT_FOLDED, &(struct probe_export_options){0}, json, output);
+	assert_string_equal(output, "c;fn:a:f 5632\nc;fn:a:f;fn:a:g 6\nc;fn:a:g 512\n");
+	rewind(json);
+	export_record(PROBE_EXPORT_TRACE_EVENT, &(struct probe_export_options){0}, json, output);
+	assert_null(strstr(output, "\"ph\":\"B\""));
+	assert_null(strstr(output, "\"dur\":0.16"));
+	assert_non_null(strstr(output, "\"dur\":0.006"));
+	fclose(json);
+}
+
 static void check_usage(const struct probe_export_options *options, const char *message)
 {
 	struct probe_export *export;
@@ -524,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_trace_event),
 		cmocka_unit_test(test_from_json),
 		cmocka_unit_test(test_spans),
+		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_no_pairs),

@@ -253,6 +253,33 @@ static void test_bounds(void **state)
 	probe_spans_free(spans);
 }
 
+/* Hits were lost: an end event is not taken for one that may be missing. */
+static void test_lost(void **state)
+{
+	const struct probe_event loss = {.kind = PROBE_EVENT_LOST, .lost = 1, .cpu = -1};
+	enum probe_span_kind kind;
+	struct probe_span *span;
+
+	(void)state;
+	create(-1, -1);
+	add(10, "query__start", 1, 0, &span);
+	add(20, "step__start", 1, 0, &span);
+	add(30, "step__done", 1, 0, &span);
+	add(40, "step__start", 1, 0, &span);
+	assert_null(probe_spans_add(spans, &loss, &kind, &span));
+	assert_int_equal(kind, PROBE_SPAN_POINT);
+	assert_null(span);
+	assert_int_equal(unended_count, 2);
+	assert_int_equal(unended_points, 1);
+	assert_int_equal(add(50, "step__done", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(60, "query__done", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(70, "query__start", 1, 0, &span), PROBE_SPAN_BEGIN);
+	assert_null(span->parent);
+	assert_int_equal(add(80, "query__done", 1, 0, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 70);
+	probe_spans_free(spans);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_crossed),
 		cmocka_unit_test(test_match),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
