@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "arch/insn.h"
 #include "libprobe/base/array.h"
 
@@ -13,8 +15,10 @@ enum arch_move_status arch_move_inside(enum arch_flow flow)
 void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length)
 {
-	*windows =
-		(struct arch_windows){.sites = sites, .count = count, .jump_length = jump_length};
+	memset(windows, 0, sizeof(*windows));
+	windows->sites = sites;
+	windows->count = count;
+	windows->jump_length = jump_length;
 	for (size_t i = 0; i < count; i++)
 		for (uint8_t k = 1; k < jump_length; k++) {
 			uint64_t bit = (sites[i] + k) >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
@@ -36,12 +40,11 @@ size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
 	return SIZE_MAX;
 }
 
-bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
+void arch_scan_target(const struct arch_scan *scan, uint64_t target)
 {
 	const struct arch_windows *w = scan->windows;
-	size_t found = arch_windows_find(w, target);
+	size_t i = arch_windows_find(w, target);
 
-	for (size_t i = found; i != SIZE_MAX && target - w->sites[i] < w->jump_length; i--)
+	for (; i != SIZE_MAX && target - w->sites[i] < w->jump_length; i--)
 		scan->reference(scan->data, i, target);
-	return found != SIZE_MAX;
 }

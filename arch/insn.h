@@ -88,14 +88,14 @@ struct arch_entry {
  * Windows of sites: the addresses inside a site's coming jump, [site + 1, site + jump_length),
  * where no code may jump.
  */
-enum { WINDOWS_FILTER_BITS = 16 };
+enum { WINDOWS_FILTER_BITS = 20 };
 
 struct arch_windows {
-	const uint64_t *sites; /* sorted, distinct; borrowed */
+	const uint64_t *sites; /* sorted; borrowed */
 	size_t count;
 	uint8_t jump_length;
 	/*
-	 * A bit for each 4 bytes of addresses, modulo 2^16: if clear, the address is in no window.
+	 * A bit for each 4 bytes of addresses, modulo 2^20: if clear, the address is in no window.
 	 */
 	uint64_t filter[(1 << WINDOWS_FILTER_BITS) / 64];
 };
@@ -125,7 +125,7 @@ struct arch_scan {
 	void (*label)(void *data, uint64_t at);
 };
 
-/* Reports `target` for each window with it. Returns false without one. */
-bool arch_scan_target(const struct arch_scan *scan, uint64_t target);
+/* Reports `target` for each window with it. */
+void arch_scan_target(const struct arch_scan *scan, uint64_t target);
 
 #endif

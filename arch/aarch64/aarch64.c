@@ -314,8 +314,8 @@ struct state {
 /* Reports an address that an instruction may take. */
 static void take(const struct arch_scan *scan, uint64_t address)
 {
-	if (!arch_scan_target(scan, address))
-		scan->constant(scan->data, address);
+	arch_scan_target(scan, address);
+	scan->constant(scan->data, address);
 }
 
 static bool is_add(uint32_t insn)
@@ -436,9 +436,10 @@ static void aarch64_scan_function(
 			continue;
 		for (unsigned int low = 0; low < 0x1000; low += AARCH64_INSN_LENGTH)
 			if (lows.bits[insn & 31][low / 64] >> low % 64 & 1 &&
-				page + low - address < length &&
-				!arch_scan_target(scan, page + low))
+				page + low - address < length) {
+				arch_scan_target(scan, page + low);
 				scan->label(scan->data, address + i);
+			}
 	}
 }
 

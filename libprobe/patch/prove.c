@@ -66,10 +66,11 @@ struct word_search {
 	const struct arch *arch;
 	const uint8_t *file;
 	size_t file_size;
-	struct arch_windows windows; /* windows of the sites, all of one length */
-	struct proof *proofs;	     /* the question for each window */
-	struct around *functions;    /* the function that contains each window */
-	uint64_t *sites;	     /* addresses of all notes, sorted */
+	/* Windows of the sites, all as long as the longest. A site has one for each question. */
+	struct arch_windows windows;
+	struct proof *proofs;	  /* the question for each window */
+	struct around *functions; /* the function that contains each window */
+	uint64_t *sites;	  /* addresses of all notes, sorted */
 	size_t site_count;
 	/* The last range that decodable_range() found. */
 	struct object_range gap;
@@ -100,8 +101,9 @@ static void enter(struct word_search *s, size_t site)
 static void on_reference(void *data, size_t site, uint64_t target)
 {
 	struct word_search *s = data;
+	uint64_t distance = target - s->windows.sites[site];
 
-	if (!(s->proofs[site].inside >> (target - s->windows.sites[site]) & 1))
+	if (distance < s->proofs[site].window && !(s->proofs[site].inside >> distance & 1))
 		enter(s, site);
 }
 
@@ -268,14 +270,13 @@ static bool function_enters(
 
 	if (!bytes)
 		return true;
-	while (at < size &&
-		range->start + at < plan->pc + s->windows.jump_length + s->arch->short_reach) {
+	while (at < size && range->start + at < plan->pc + proof->window + s->arch->short_reach) {
 		struct arch_insn insn;
 
 		if (!s->arch->decode(bytes + at, size - at, range->start + at, &insn))
 			return true;
 		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
-			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
+			insn.target > plan->pc && insn.target < plan->pc + proof->window)
 			return true;
 		/*
 		 * If an instruction contains the site but begins before it, the decoding is wrong.
@@ -338,14 +339,14 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 	if (!bytes || size < 2)
 		return entered_short;
 	start = plan->pc - segment->address > reach ? plan->pc - reach : segment->address;
-	end = plan->pc + s->windows.jump_length + reach;
+	end = plan->pc + proof->window + reach;
 	if (end > segment->address + size - 1)
 		end = segment->address + size - 1;
 	for (uint64_t at = start; at < end; at++) {
 		uint64_t target;
 
 		if (!s->arch->short_branch(bytes + (at - segment->address), at, &target) ||
-			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
+			target <= plan->pc || target >= plan->pc + proof->window)
 			continue;
 		if (at >= range.start && at < range.end)
 			continue; /* this function was searched already, for an earlier candidate */
@@ -371,9 +372,10 @@ static void on_landing_pad(uint64_t address, void *data)
 		landing->found = true;
 }
 
-static const char *check_landing_pads(const struct word_search *s, const struct plan *plan)
+static const char *check_landing_pads(const struct word_search *s, const struct proof *proof)
 {
-	struct landing landing = {.plan = plan, .length = s->windows.jump_length};
+	const struct plan *plan = proof->plan;
+	struct landing landing = {.plan = plan, .length = proof->window};
 	struct object_function function;
 
 	if (!object_function_at(s->object, plan->pc, &function) || !function.lsda)
@@ -409,15 +411,15 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	return "the instructions after the nop cannot be moved";
 }
 
-/* Orders by the window's length, then by address. */
+/* Orders by address, then by the window's length. */
 static int compare_proofs(const void *a, const void *b)
 {
 	const struct proof *x = a, *y = b;
 
-	if (x->window != y->window)
-		return x->window < y->window ? -1 : 1;
 	if (x->plan->pc != y->plan->pc)
 		return x->plan->pc < y->plan->pc ? -1 : 1;
+	if (x->window != y->window)
+		return x->window < y->window ? -1 : 1;
 	return (int)x->move->offset - (int)y->move->offset;
 }
 
@@ -480,18 +482,19 @@ static void try_move(const struct word_search *s, struct proof *proof)
 }
 
 /* Nothing in the file may lead to a function, and yet another file or a debugger may call it. */
-static const char *check_starts(const struct word_search *s, const struct plan *plan)
+static const char *check_starts(const struct word_search *s, const struct proof *proof)
 {
-	struct object_range inside = {plan->pc + 1, plan->pc + s->windows.jump_length};
+	struct object_range inside = {proof->plan->pc + 1, proof->plan->pc + proof->window};
 
 	return object_function_starts(s->object, inside) ? function_starts : NULL;
 }
 
-/* Answers sorted questions about windows of one length. */
+/* Answers sorted questions in one search. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
 	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
 	AUTO_FREE struct around *functions = calloc(count, sizeof(*functions));
+	uint8_t longest = 0;
 
 	if (!sites || !functions)
 		return probe_error_no_memory();
@@ -501,11 +504,12 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 		if (proofs[i].need)
 			try_move(s, &proofs[i]);
 		sites[i] = proofs[i].plan->pc;
+		longest = proofs[i].window > longest ? proofs[i].window : longest;
 		/* A range that is too large counts as having an indirect jump. */
 		if (!decodable_range(s, sites[i], &functions[i].range))
 			functions[i].jumps = JUMPS_INDIRECTLY;
 	}
-	arch_windows_init(&s->windows, sites, count, proofs[0].window);
+	arch_windows_init(&s->windows, sites, count, longest);
 	search_object(s);
 	for (size_t i = 0; i < count; i++) {
 		struct plan_way *move = proofs[i].move;
@@ -513,9 +517,9 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 		if (!move->cannot && s->arch->short_branch)
 			move->cannot = check_short_branches(s, &proofs[i]);
 		if (!move->cannot)
-			move->cannot = check_landing_pads(s, proofs[i].plan);
+			move->cannot = check_landing_pads(s, &proofs[i]);
 		if (!move->cannot)
-			move->cannot = check_starts(s, proofs[i].plan);
+			move->cannot = check_starts(s, &proofs[i]);
 		if (move->cannot)
 			move->length = 0;
 	}
@@ -553,12 +557,8 @@ struct probe_error *prove(struct object *object, const struct arch *arch,
 		proofs[i] = proofs[distinct];
 		proofs[distinct++] = proof;
 	}
-	for (size_t i = 0, end; i < distinct && !error; i = end) {
-		for (end = i + 1; end < distinct; end++)
-			if (proofs[end].window != proofs[i].window)
-				break;
-		error = prove_windows(s, proofs + i, end - i);
-	}
+	if (!error && distinct)
+		error = prove_windows(s, proofs, distinct);
 	for (size_t i = distinct; i < count && !error; i++) {
 		const struct proof *same =
 			bsearch(&proofs[i], proofs, distinct, sizeof(*proofs), compare_proofs);

@@ -41,16 +41,11 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool naive_windows(const struct arch_windows *w, uint64_t target, struct found *found)
+static void naive_windows(const struct arch_windows *w, uint64_t target, struct found *found)
 {
-	bool any = false;
-
 	for (size_t k = 0; k < w->count; k++)
-		if (target > w->sites[k] && target < w->sites[k] + w->jump_length) {
+		if (target > w->sites[k] && target < w->sites[k] + w->jump_length)
 			add(found, k);
-			any = true;
-		}
-	return any;
 }
 
 static void naive_scan(const uint8_t *bytes, size_t length, uint64_t address,
@@ -66,8 +61,9 @@ static void naive_scan(const uint8_t *bytes, size_t length, uint64_t address,
 		target = address + i + 4 + (int64_t)value;
 		if (b == 0xe8 || b == 0xe9 || (a == 0x0f && b >> 4 == 8) || lea ||
 			(a == 0xc7 && b == 0xf8))
-			if (!naive_windows(w, target, found) && lea)
-				add(found, ~target);
+			naive_windows(w, target, found);
+		if (lea)
+			add(found, ~target);
 		if (position_dependent)
 			naive_windows(w, (uint32_t)value, found);
 	}
@@ -153,7 +149,8 @@ static void every_place(void **state)
 			arch_x86_64.scan(bytes, LENGTH, ADDRESS,
 				&(struct arch_scan){
 					&windows, false, &got, on_reference, on_constant, NULL});
-			assert_int_equal(got.count, 1);
+			/* The address that a lea takes may also be a label's. */
+			assert_int_equal(got.count, 1 + (opcodes[k][0] == 0x8d));
 			assert_int_equal(got.what[0], 0);
 		}
 }
