@@ -77,7 +77,17 @@ enum { ARCH_FUNCTION_ARGS = 18 /* 10 integers, then 8 floating ones */, ARCH_FUN
  * frame pointer. So these instructions stay, and a jump begins behind them.
  */
 struct arch_entry {
-	uint8_t keep; /* number of bytes that stay */
+	/*
+	 * Set by the caller: where breakpoints may be put. Bit i is for the byte i: no jump may
+	 * begin before it and end behind it.
+	 */
+	uint64_t breaks;
+	uint8_t keep;	    /* number of bytes that stay */
+	uint8_t keep_short; /* the same for a short jump */
+	/* Only the short jump is possible: a breakpoint would be inside the other. */
+	bool only_short;
+	/* Where the frame is set up, a debugger finds the end of that; or 0. */
+	uint8_t frame;
 	/* The arguments there, as a note has them: see arch.parse_args. A lost one is "8@?". */
 	char args[ARCH_FUNCTION_TEXT];
 };

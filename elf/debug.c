@@ -115,7 +115,7 @@ static struct object *open_mini(struct object *object)
 	return debug;
 }
 
-struct object *object_open_debug(struct object *object)
+struct object *object_open_separate(struct object *object)
 {
 	const char *id = object_build_id(object);
 	struct object *debug = NULL;
@@ -127,5 +127,12 @@ struct object *object_open_debug(struct object *object)
 		if (!debug)
 			debug = open_by_link(object);
 	}
+	return debug;
+}
+
+struct object *object_open_debug(struct object *object)
+{
+	struct object *debug = object_open_separate(object);
+
 	return debug ? debug : open_mini(object);
 }

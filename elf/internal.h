@@ -92,6 +92,8 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
  * there is none. The caller closes it.
  */
 struct object *object_open_debug(struct object *object);
+/* The same, for a separate debug file only. */
+struct object *object_open_separate(struct object *object);
 /* Finds the function symbol with a size at an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 /*

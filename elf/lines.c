@@ -2,8 +2,10 @@
 /*
  * Finds source lines with libdwfl in a child process.
  *
- *	lines_find()  -- addresses -->  libdwfl in a child
- *	              <-- line, file --  for each, as many in a message as it has room for
+ *	lines_find()    -- addresses -->   libdwfl in a child
+ *	                <-- line, file --  for each, as many in a message as it has room for
+ *	lines_breaks()  -- a function -->
+ *	                <-- offsets --     where debuggers break
  *
  * The child packs as many answers into a message as fit, because on a busy machine each message may
  * have to wait for a processor.
@@ -34,6 +36,7 @@
 
 #include "elf/internal.h"
 #include "elf/lines.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
@@ -81,6 +84,17 @@ struct libdw {
 	typeof(dwfl_lineinfo) *lineinfo;
 	typeof(dwfl_build_id_find_debuginfo) *find_debuginfo;
 	typeof(dwfl_offline_section_address) *section_address;
+	typeof(dwarf_begin) *dwarf_begin;
+	typeof(dwarf_nextcu) *nextcu;
+	typeof(dwarf_offdie) *offdie;
+	typeof(dwarf_ranges) *ranges;
+	typeof(dwarf_getsrclines) *getsrclines;
+	typeof(dwarf_onesrcline) *onesrcline;
+	typeof(dwarf_lineaddr) *lineaddr;
+	typeof(dwarf_lineno) *lineno;
+	typeof(dwarf_linesrc) *linesrc;
+	typeof(dwarf_lineendsequence) *ends_sequence;
+	typeof(dwarf_lineprologueend) *ends_prologue;
 };
 
 static struct probe_error *functions_load(struct libdw *libdw)
@@ -95,9 +109,29 @@ static struct probe_error *functions_load(struct libdw *libdw)
 		{"dwfl_lineinfo", (void **)&libdw->lineinfo},
 		{"dwfl_build_id_find_debuginfo", (void **)&libdw->find_debuginfo},
 		{"dwfl_offline_section_address", (void **)&libdw->section_address},
+		{"dwarf_begin", (void **)&libdw->dwarf_begin},
+		{"dwarf_nextcu", (void **)&libdw->nextcu},
+		{"dwarf_offdie", (void **)&libdw->offdie},
+		{"dwarf_ranges", (void **)&libdw->ranges},
+		{"dwarf_getsrclines", (void **)&libdw->getsrclines},
+		{"dwarf_onesrcline", (void **)&libdw->onesrcline},
+		{"dwarf_lineaddr", (void **)&libdw->lineaddr},
+		{"dwarf_lineno", (void **)&libdw->lineno},
+		{"dwarf_linesrc", (void **)&libdw->linesrc},
+		{"dwarf_lineendsequence", (void **)&libdw->ends_sequence},
+		{"dwarf_lineprologueend", (void **)&libdw->ends_prologue},
 	};
 
 	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+/* Has the file a line table of its own? Old compilers compressed it under another name. */
+static bool has_table(const struct object *object)
+{
+	GElf_Shdr header;
+
+	return object_section(object, ".debug_line", &header) ||
+	       object_section(object, ".zdebug_line", &header);
 }
 
 /* ---- In the child ----------------------------------------------------------------- */
@@ -108,12 +142,35 @@ struct answer {
 	char file[FILE_BYTES];
 };
 
+/* A message to the child has a question, and what it is about. */
+enum { ASK_LINES, ASK_BREAKS };
+
+struct question {
+	uint64_t kind; /* ASK_... */
+	union {
+		uint64_t addresses[LINES_AT_ONCE];
+		struct lines_function function;
+	};
+};
+
+/* Code of one compilation unit. */
+struct unit {
+	uint64_t start, end;
+	Dwarf_Off offset; /* of the unit's DIE */
+};
+
 struct server {
 	const struct libdw *libdw;
+	struct object *object;
 	Dwfl_Callbacks callbacks; /* `dwfl` points to this member */
 	Dwfl *dwfl;
 	Dwfl_Module *module; /* NULL if libdw cannot read the file */
 	GElf_Addr bias;	     /* to add to an address of the file to get an address of libdw */
+	/* The code of all units, for breaks: read at the first question. */
+	bool units_read;
+	Dwarf *dwarf; /* NULL without debug information */
+	struct unit *units;
+	size_t unit_count;
 };
 
 /* Hands the file to libdwfl. On failure `module` stays NULL, and no line is found. */
@@ -156,6 +213,167 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 	strcpy(ret->file, file);
 }
 
+/* ---- Where debuggers break --------------------------------------------------------- */
+
+/*
+ * For `break FUNCTION`, a debugger looks for the end of the function's prologue:
+ *
+ *	gdb	the entry, or the end of what it knows of prologues (struct arch_entry); if that is
+ *		amid a line's code, the next line (skip_prologue_sal()). In clang's code, the end of
+ *		the first line's code, and of lines with smaller numbers behind it
+ *		(skip_prologue_using_sal()); newer versions use the table's mark.
+ *	lldb	the table's mark of the prologue's end; else the first other line; else the end of
+ *		the first line's code (Function::GetPrologueByteSize()).
+ *
+ * A second row for the entry says that the prologue is empty. Which debugger will come is unknown,
+ * so all these places are told.
+ */
+
+enum { ROWS_MAX = 16, LLDB_ROWS = 6 };
+
+/* The rows of a line table for one address. */
+struct row {
+	uint64_t address;
+	int line;	  /* the last row's */
+	const char *file; /* the same; owned by libdw */
+	bool is_marked;	  /* as the end of the prologue */
+	bool is_double;
+};
+
+/* Lists the code of all units: .debug_aranges may lack some, and clang writes none. */
+static void list_units(struct server *s)
+{
+	struct object *separate = NULL;
+	Dwarf_Off offset = 0, next;
+	size_t header;
+
+	s->units_read = true;
+	if (!has_table(s->object))
+		separate = object_open_separate(s->object);
+	s->dwarf = s->libdw->dwarf_begin(separate ? separate->fd : s->object->fd, DWARF_C_READ);
+	for (; s->dwarf &&
+		s->libdw->nextcu(s->dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
+		next > offset;
+		offset = next) {
+		Dwarf_Addr base, start, end;
+		ptrdiff_t at = 0;
+		Dwarf_Die unit;
+
+		if (!s->libdw->offdie(s->dwarf, offset + header, &unit))
+			continue;
+		while ((at = s->libdw->ranges(&unit, at, &base, &start, &end)) > 0) {
+			if (!ARRAY_ROOM(s->units, s->unit_count))
+				_exit(EXIT_FAILURE);
+			s->units[s->unit_count++] = (struct unit){start, end, offset + header};
+		}
+	}
+	ARRAY_SORT(s->units, s->unit_count, start);
+}
+
+/* Reads the rows of a function, from its entry on. Returns their number. */
+static size_t read_rows(const struct server *s, struct object_range range, struct row ret[ROWS_MAX])
+{
+	size_t i = ARRAY_SEARCH_ABOVE(s->units, s->unit_count, start, range.start);
+	size_t low = 0, high, count = 0, all;
+	Dwarf_Lines *lines;
+	Dwarf_Addr address;
+	Dwarf_Die unit;
+
+	if (!i || s->units[i - 1].end <= range.start ||
+		!s->libdw->offdie(s->dwarf, s->units[i - 1].offset, &unit) ||
+		s->libdw->getsrclines(&unit, &lines, &all))
+		return 0;
+	for (high = all; low < high;) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->libdw->lineaddr(s->libdw->onesrcline(lines, middle), &address))
+			return 0;
+		if (address < range.start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < all; low++) {
+		Dwarf_Line *line = s->libdw->onesrcline(lines, low);
+		bool ends = false, is_marked = false, is_double;
+		const char *file = s->libdw->linesrc(line, NULL, NULL);
+		int number;
+
+		if (s->libdw->lineaddr(line, &address) || s->libdw->lineno(line, &number) ||
+			s->libdw->ends_sequence(line, &ends) ||
+			s->libdw->ends_prologue(line, &is_marked) || address >= range.end)
+			break;
+		is_double = count && ret[count - 1].address == address;
+		if (ends || (!is_double && count == ROWS_MAX))
+			continue;
+		if (is_double)
+			is_marked |= ret[--count].is_marked;
+		ret[count++] = (struct row){address, number, file, is_marked, is_double};
+	}
+	return count;
+}
+
+static uint64_t bit_of(const struct row *row, uint64_t start)
+{
+	return row->address - start < LINES_BREAKS_BYTES ? UINT64_C(1) << (row->address - start)
+							 : 0;
+}
+
+/* Returns where lldb breaks. */
+static uint64_t break_of_lldb(const struct row *rows, size_t count, uint64_t start)
+{
+	size_t seen = count < LLDB_ROWS ? count : LLDB_ROWS, at = 0;
+	uint64_t ret = 0;
+
+	while (at < seen && !rows[at].is_marked && !rows[at].is_double)
+		at++;
+	for (size_t i = 1; at == seen && i < seen; i++)
+		if (rows[i].line != rows[0].line)
+			at = i;
+	if (at == seen)
+		at = 1;
+	/* It skips rows of no line, which some versions do not. */
+	for (bool more = true; more && at < count; at++) {
+		ret |= bit_of(&rows[at], start);
+		more = !rows[at].line;
+	}
+	return ret;
+}
+
+static uint64_t find_breaks(struct server *s, const struct lines_function *function)
+{
+	const uint64_t start = function->range.start;
+	struct row rows[ROWS_MAX];
+	uint64_t ret;
+	size_t count, i = 1;
+
+	if (!s->units_read)
+		list_units(s);
+	count = read_rows(s, function->range, rows);
+	if (!count)
+		return 0;
+	ret = break_of_lldb(rows, count, start);
+	for (bool more = !rows[0].is_double; more && i < count; i++) {
+		ret |= bit_of(&rows[i], start);
+		more = rows[i].line && rows[i].line < rows[i - 1].line &&
+		       rows[i].file == rows[i - 1].file;
+	}
+	for (i = 0; i < count && rows[i].address < function->by_code; i++)
+		;
+	/* Rows of one line may count as one. */
+	for (bool more = function->by_code && i && i < count && rows[i].address > function->by_code;
+		more && i < count; i++) {
+		ret |= bit_of(&rows[i], start);
+		more = rows[i].line == rows[i - 1].line;
+	}
+	for (i = 0; i < count; i++)
+		if (rows[i].is_marked)
+			ret |= bit_of(&rows[i], start);
+	return ret & ~UINT64_C(1);
+}
+
+/* ---- Serving ------------------------------------------------------------------------ */
+
 /* Lets the child crash quietly, without a core file, and kills it when its parent ends. */
 static void set_up(pid_t parent)
 {
@@ -179,33 +397,47 @@ static void send_all(int channel, const char *message, size_t length)
 		_exit(EXIT_FAILURE);
 }
 
-static _Noreturn void serve(
-	const struct libdw *libdw, const struct object *object, int channel, pid_t parent)
+static void answer_lines(
+	const struct server *server, int channel, const uint64_t *addresses, size_t count)
 {
-	struct server server = {.libdw = libdw};
-	uint64_t addresses[LINES_AT_ONCE];
 	char message[MESSAGE_BYTES];
 	struct answer answer;
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t length;
+
+		find(server, addresses[i], &answer);
+		length = offsetof(struct answer, file) + strlen(answer.file) + 1;
+		if (used + length > sizeof(message)) {
+			send_all(channel, message, used);
+			used = 0;
+		}
+		memcpy(message + used, &answer, length);
+		used += length;
+	}
+	send_all(channel, message, used);
+}
+
+static _Noreturn void serve(
+	const struct libdw *libdw, struct object *object, int channel, pid_t parent)
+{
+	struct server server = {.libdw = libdw, .object = object};
+	struct question question;
 	ssize_t got;
+	uint64_t breaks;
 
 	set_up(parent);
-	report(&server, object);
-	while ((got = recv(channel, addresses, sizeof(addresses), 0)) > 0) {
-		size_t used = 0;
-
-		for (size_t i = 0; i < (size_t)got / sizeof(*addresses); i++) {
-			size_t length;
-
-			find(&server, addresses[i], &answer);
-			length = offsetof(struct answer, file) + strlen(answer.file) + 1;
-			if (used + length > sizeof(message)) {
-				send_all(channel, message, used);
-				used = 0;
-			}
-			memcpy(message + used, &answer, length);
-			used += length;
+	while ((got = recv(channel, &question, sizeof(question), 0)) > 0) {
+		if (question.kind == ASK_BREAKS) {
+			breaks = find_breaks(&server, &question.function);
+			send_all(channel, (const char *)&breaks, sizeof(breaks));
+			continue;
 		}
-		send_all(channel, message, used);
+		if (!server.dwfl)
+			report(&server, object);
+		answer_lines(&server, channel, question.addresses,
+			((size_t)got - offsetof(struct question, addresses)) / sizeof(uint64_t));
 	}
 	_exit(EXIT_SUCCESS);
 }
@@ -230,7 +462,7 @@ static void give_up(struct lines *lines)
 }
 
 static struct probe_error *start(
-	struct lines *lines, const struct libdw *libdw, const struct object *object)
+	struct lines *lines, const struct libdw *libdw, struct object *object)
 {
 	pid_t parent = getpid();
 	int channel[2];
@@ -326,19 +558,49 @@ static size_t take(
 	return taken;
 }
 
+static bool ask(const struct lines *lines, const struct question *question, size_t about)
+{
+	size_t bytes = offsetof(struct question, addresses) + about;
+
+	return lines->pid && send(lines->channel, question, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
 void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret)
 {
+	struct question question = {.kind = ASK_LINES};
 	size_t bytes = count * sizeof(*addresses), found = 0, length, took;
 	char message[MESSAGE_BYTES];
 
 	for (size_t i = 0; i < count; i++)
 		ret[i] = (struct line){0};
-	if (!lines->pid)
-		return;
-	if (send(lines->channel, addresses, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
+	memcpy(question.addresses, addresses, bytes);
+	if (ask(lines, &question, bytes))
 		for (; found < count && (length = receive(lines, message)); found += took)
 			if (!(took = take(lines, message, length, ret + found, count - found)))
 				break;
 	if (found < count)
 		give_up(lines);
+}
+
+bool lines_breaks(struct lines *lines, const struct lines_function *function, uint64_t *ret)
+{
+	struct question question = {.kind = ASK_BREAKS, .function = *function};
+	char message[MESSAGE_BYTES];
+
+	*ret = 0;
+	if (!ask(lines, &question, sizeof(*function)) || receive(lines, message) != sizeof(*ret)) {
+		give_up(lines);
+		return false;
+	}
+	memcpy(ret, message, sizeof(*ret));
+	return true;
+}
+
+bool lines_exist(struct object *object)
+{
+	struct object *separate = has_table(object) ? NULL : object_open_separate(object);
+	bool ret = has_table(separate ? separate : object);
+
+	object_close(separate);
+	return ret;
 }

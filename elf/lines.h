@@ -28,4 +28,22 @@ struct line {
  */
 void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret);
 
+/* Returns false if neither the object nor a separate debug file has a line table. */
+bool lines_exist(struct object *object);
+
+enum { LINES_BREAKS_BYTES = 64 };
+
+/* A function. Addresses are link-time. */
+struct lines_function {
+	struct object_range range;
+	uint64_t by_code; /* behind the prologue, as far as its instructions tell it; or 0 */
+};
+
+/*
+ * Finds where debuggers may put the breakpoint of `break FUNCTION` by the line table, behind the
+ * entry: bit i of *ret is set for start + i, below LINES_BREAKS_BYTES. Returns false, and 0, if the
+ * child has ended.
+ */
+bool lines_breaks(struct lines *lines, const struct lines_function *function, uint64_t *ret);
+
 #endif

@@ -42,7 +42,12 @@ struct sdt_note {
 	const char *name;
 	const char *args; /* the argument string, or "" */
 	enum sdt_kind kind;
-	uint8_t keep;	     /* SDT_ENTRY: bytes at the site that a patch must leave */
+	/* SDT_ENTRY: bytes at the site that a jump must leave, and a short jump; see struct
+	 * arch_entry */
+	uint8_t keep, keep_short;
+	bool only_short;
+	/* SDT_ENTRY, SDT_EXIT: the function's start, and where its breakpoints may be behind it */
+	uint64_t start, breaks;
 	const char *refused; /* why a function's site cannot be patched, static; or NULL */
 	uint64_t pc;	     /* address of the site; may be 0 (OCaml: only a semaphore) */
 	uint64_t base;	     /* link-time address of .stapsdt.base that the note states, or 0 */

@@ -121,7 +121,9 @@ const char *aarch64_entry(
 			keep = 4;
 		}
 	}
-	ret->keep = (uint8_t)keep;
+	ret->keep = ret->keep_short = (uint8_t)keep;
+	ret->frame = 0;
+	ret->only_short = false;
 	write_args(&writes, ret->args);
 	return NULL;
 }

@@ -4,8 +4,9 @@
  *
  * gdb breaks at the first instruction, or behind `push %rbp; mov %rsp,%rbp`, also where `push %rbp`
  * stands alone (amd64_analyze_prologue() in gdb/amd64-tdep.c). A uprobe is at the first
- *instruction. With Intel's control-flow enforcement an indirect call must meet endbr64. So all
- *these stay. GCC aligns the stack of some functions before that:
+ * instruction. With Intel's control-flow enforcement an indirect call must meet endbr64. So all
+ * these stay, and more if a breakpoint by the line table would be inside our jump. GCC aligns the
+ * stack of some functions before that:
  *
  *	lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10); push %rbp; mov %rsp,%rbp
  *
@@ -17,7 +18,7 @@
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/entry.h"
 
-enum { PUSH_RBP = 0x55, UNKNOWN = -1 };
+enum { PUSH_RBP = 0x55, UNKNOWN = -1, JUMP = 5, SHORT_JUMP = 2, KEEP_MAX = 40 };
 
 static size_t endbr_length(const uint8_t *bytes, size_t length)
 {
@@ -43,6 +44,12 @@ static bool is_alignment(const uint8_t *bytes, size_t length)
 {
 	return length >= 5 && (bytes[0] & 0xfb) == 0x48 && bytes[1] == 0x8d &&
 	       (bytes[2] & 0xc7) == 0x44 && bytes[3] == 0x24 && bytes[4] == 8;
+}
+
+/* Would a jump of this length have a breakpoint behind its first byte? */
+static bool has_break(uint64_t breaks, size_t at, unsigned int length)
+{
+	return breaks >> at >> 1 & ((1u << (length - 1)) - 1);
 }
 
 /*
@@ -113,10 +120,11 @@ const char *x86_64_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
 	size_t keep = endbr_length(bytes, length),
-	       end = keep + setup_length(bytes + keep, length - keep);
+	       frame = setup_length(bytes + keep, length - keep), end = keep + frame, next;
+	bool has_short = false;
 	struct arch_insn first;
 	uint32_t lost = 0;
-	int pushed = 0;
+	int pushed = 0, pushed_short = 0;
 
 	/*
 	 * When a uprobe is removed, the kernel writes back the first byte. So our jump may begin
@@ -127,14 +135,30 @@ const char *x86_64_entry(
 		end = 0;
 	else if (end == keep && (!keep || (keep < length && bytes[keep] == PUSH_RBP)))
 		end++; /* at least one instruction stays */
-	for (keep = 0; keep < end;) {
-		size_t next = skip(bytes + keep, length - keep, address + keep, &lost, &pushed);
-
-		if (!next)
+	ret->frame = (uint8_t)(frame ? end : 0);
+	ret->only_short = false;
+	for (keep = 0; keep < end || has_break(ret->breaks, keep, JUMP); keep += next) {
+		if (keep >= end && !has_short && !has_break(ret->breaks, keep, SHORT_JUMP)) {
+			has_short = true;
+			ret->keep_short = (uint8_t)keep;
+			pushed_short = pushed;
+		}
+		next = keep < KEEP_MAX
+			       ? skip(bytes + keep, length - keep, address + keep, &lost, &pushed)
+			       : 0;
+		if (!next && keep < end)
 			return "its first instructions may lead elsewhere";
-		keep += next;
+		ret->only_short = !next;
+		if (!next && !has_short)
+			return "a debugger's breakpoint would be inside the jump";
+		if (!next)
+			break;
 	}
 	ret->keep = (uint8_t)keep;
+	if (!has_short)
+		ret->keep_short = ret->keep;
+	else if (pushed != pushed_short)
+		pushed = UNKNOWN;
 	write_args(lost, pushed, ret->args);
 	return NULL;
 }

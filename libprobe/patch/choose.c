@@ -525,6 +525,18 @@ struct probe_error *install_make_plans(struct selection *selection)
 	return NULL;
 }
 
+/*
+ * Is the patch of a function's entry not where its arguments are described? Another controller may
+ * have known of other breakpoints, by a debug file that was there or not.
+ */
+static bool is_elsewhere(const struct select_site *site, const struct reg_site *known)
+{
+	const struct sdt_note *note = site->note;
+	uint64_t at = known->patch - known->pc;
+
+	return note->kind == SDT_ENTRY && *note->args && at != note->keep && at != note->keep_short;
+}
+
 /* Finds out which sites are new. If its patch was overwritten, a site of the registry is refused.
  */
 static struct probe_error *look_up_all(struct install *a)
@@ -551,6 +563,8 @@ static struct probe_error *look_up_all(struct install *a)
 					    "probectl status)");
 		else if (why_shared(a, i))
 			select_refuse(site, why_shared(a, i));
+		else if (is_elsewhere(site, known))
+			select_refuse(site, "it is patched where its arguments are unknown");
 	}
 	edits_deinit(&edits);
 	free(states);

@@ -429,13 +429,18 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	if (note->refused)
 		return plan;
 	plan.is_entry = note->kind == SDT_ENTRY;
-	if (plan.is_entry)
+	plan.start = note->start;
+	plan.breaks = note->breaks;
+	if (plan.is_entry) {
 		plan.behind.offset = note->keep;
-	else if (note->kind == SDT_GATE)
+		plan.hop.offset = note->keep_short;
+		plan.behind.cannot = note->only_short ? plan_breakpoint : NULL;
+	}
+	if (note->kind == SDT_GATE)
 		plan_entry(p->arch, &plan);
 	else if (note->kind == SDT_EXIT)
 		plan.is_exit = true;
-	else
+	else if (!plan.is_entry)
 		plan_bytes(p, &plan);
 	return plan;
 }

@@ -44,6 +44,8 @@ struct plan {
 	bool refused;  /* there is a reason against all plans: behind.cannot */
 	bool is_entry; /* a function's entry */
 	bool is_exit;  /* the instruction at pc leaves a function, and moves with those before it */
+	/* a function's start, and where breakpoints may be: bit i is for start + i */
+	uint64_t start, breaks;
 	bool short_nop; /* the nop at pc has no room for a jump */
 	/* another site's nop follows, and the jump is after both */
 	bool is_followed;
@@ -248,6 +250,10 @@ void plan_ask(struct planning *p, struct proof question);
 void plan_ask_move(struct planning *p, const struct plan *plan, struct plan_way *way);
 /* Answers and forgets all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
+
+/* Would a jump of this length have a debugger's breakpoint behind its first byte? */
+bool plan_has_break(const struct plan *plan, uint64_t at, uint8_t length);
+extern const char plan_breakpoint[]; /* a reason: it would */
 
 /* Returns true if a site has a short nop, and no possible plan yet. */
 bool plan_is_wanting(const struct planning *p, const struct plan *plan);

@@ -25,6 +25,8 @@ const char plan_no_decoder[] =
 const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
 				"would be part of the jump's distance";
 
+const char plan_breakpoint[] = "a debugger's breakpoint for the function would be inside the jump";
+
 const char plan_code_ends[] = "the code ends after the nop";
 
 const char plan_leads_nowhere[] =
@@ -182,6 +184,14 @@ struct probe_error *plan_prove(struct planning *p)
 	if (p->arch->can_decode && !p->arch->can_decode())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
 	return prove(p->object, p->arch, p->all, proofs, count);
+}
+
+bool plan_has_break(const struct plan *plan, uint64_t at, uint8_t length)
+{
+	for (unsigned int i = 0; i < 64; i++)
+		if (plan->breaks >> i & 1 && plan->start + i > at && plan->start + i < at + length)
+			return true;
+	return false;
 }
 
 bool plan_is_wanting(const struct planning *p, const struct plan *plan)

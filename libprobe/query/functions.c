@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/lines.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
@@ -48,6 +49,8 @@ struct adding {
 	char *name;
 	bool is_ifunc;	     /* `range` is a resolver's */
 	const char *unknown; /* why the function cannot be found, or NULL */
+	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
+	bool lines_tried;
 	struct probe_error *error;
 };
 
@@ -137,10 +140,39 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *not
 	return sdt_functions_add(functions, note);
 }
 
-static struct probe_error *add_entry(struct adding *a)
+/* Adds where debuggers break by the line table. */
+static void add_breaks(struct adding *a, struct arch_entry *inout)
+{
+	struct lines_function function = {
+		a->range, inout->frame ? a->range.start + inout->frame : 0};
+	uint64_t breaks;
+
+	if (!a->lines_tried && lines_exist(a->object))
+		probe_error_free(lines_open(a->object, &a->lines));
+	a->lines_tried = true;
+	if (a->lines && lines_breaks(a->lines, &function, &breaks))
+		inout->breaks |= breaks;
+}
+
+/* Finds out what has to stay at the entry. Returns NULL, or why the entry cannot be patched. */
+static const char *find_entry(struct adding *a, struct arch_entry *ret)
 {
 	uint8_t bytes[64];
 	size_t size = object_read(a->object, a->range.start, bytes, sizeof(bytes));
+	const char *why;
+
+	*ret = (struct arch_entry){0};
+	why = a->arch->entry(bytes, size, a->range.start, ret);
+	if (why)
+		return why;
+	if (ret->frame)
+		ret->breaks = UINT64_C(1) << ret->frame;
+	add_breaks(a, ret);
+	return ret->breaks ? a->arch->entry(bytes, size, a->range.start, ret) : NULL;
+}
+
+static struct probe_error *add_entry(struct adding *a)
+{
 	struct arch_entry entry = {0};
 	struct sdt_note note = {.provider = a->provider,
 		.name = a->name,
@@ -148,10 +180,12 @@ static struct probe_error *add_entry(struct adding *a)
 		.pc = a->range.start,
 		.args = entry.args};
 
-	note.refused = a->unknown;
-	if (!note.refused)
-		note.refused = a->arch->entry(bytes, size, a->range.start, &entry);
+	note.refused = a->unknown ? a->unknown : find_entry(a, &entry);
 	note.keep = entry.keep;
+	note.keep_short = entry.keep_short;
+	note.only_short = entry.only_short;
+	note.start = a->range.start;
+	note.breaks = entry.breaks;
 	return add_note(a, &note);
 }
 
@@ -251,14 +285,21 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 {
 	struct exits e = {.parts = {a->range}, .part_count = 1};
 	AUTO_FREE char *name = NULL;
-	struct sdt_note note = {.provider = a->provider, .kind = SDT_EXIT, .pc = a->range.start};
+	struct sdt_note note = {.provider = a->provider,
+		.kind = SDT_EXIT,
+		.pc = a->range.start,
+		.start = a->range.start};
 	struct probe_error *error = NULL;
+	struct arch_entry entry;
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
 		return probe_error_no_memory();
 	note.name = name;
 	note.args = a->arch->return_args;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
+	/* The breakpoints are known even of an entry that cannot be patched. */
+	find_entry(a, &entry);
+	note.breaks = entry.breaks;
 	if (note.refused)
 		error = add_note(a, &note);
 	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
@@ -430,6 +471,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		free(a.name);
 	else
 		add_last(&a);
+	lines_close(a.lines);
 	drop_unknown(inout, a.before);
 	free(a.provider);
 	return a.error;

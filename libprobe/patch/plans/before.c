@@ -114,7 +114,7 @@ static const char *ask(
 
 		if (end - at > PLAN_BEFORE_BYTES || at == function.range.start)
 			break;
-		if (end - at >= arch->jump_length &&
+		if (end - at >= arch->jump_length && !plan_has_break(plan, at, arch->jump_length) &&
 			at % PAGE_BYTES + arch->jump_length <= PAGE_BYTES)
 			start = at;
 	}

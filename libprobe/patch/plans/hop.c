@@ -262,7 +262,8 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		plan->hop.offset = plan->behind.offset;
+		if (!plan->is_entry)
+			plan->hop.offset = plan->behind.offset;
 		if (plan->byte_count && !plan->ocaml && (plan->hop.offset || plan->is_entry) &&
 			!plan->refused && !fits(plan, &plan->behind))
 			plan_ask_move(p, plan, &plan->hop);

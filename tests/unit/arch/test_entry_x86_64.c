@@ -83,6 +83,60 @@ static void test_entries(void **state)
 	}
 }
 
+/* A breakpoint may be where a jump begins, not inside it. */
+static void test_breakpoints(void **state)
+{
+	/* push %rbp; mov %rsp,%rbp; sub $16,%rsp; xor %edx,%edx; mov %edi,%eax; ret */
+	static const uint8_t frame[] = "\x55\x48\x89\xe5\x48\x83\xec\x10\x31\xd2\x89\xf8\xc3";
+	/* xor %edx,%edx; ret */
+	static const uint8_t leaf[] = "\x31\xd2\xc3\xcc\xcc\xcc\xcc\xcc";
+	static const struct {
+		const uint8_t *code;
+		uint64_t breaks;
+		uint8_t keep, keep_short;
+		bool only_short;
+		const char *refused;
+	} wanted[] = {
+		{frame, 0, 4, 4, false, NULL},
+		{frame, 1 << 4, 4, 4, false, NULL},
+		{frame, 1 << 8, 8, 4, false, NULL},
+		{frame, 1 << 9, 4, 4, false, NULL},
+		/* not inside the jump that begins at the first of them */
+		{frame, 1 << 8 | 1 << 10, 10, 4, false, NULL},
+		{frame, 1 << 8 | 1 << 12, 12, 4, false, NULL},
+		{frame, 1 << 5, 8, 8, false, NULL},
+		/* What follows returns. */
+		{leaf, 1 << 4, 2, 2, true, NULL},
+		{leaf, 1 << 3, 0, 0, false, "a debugger's breakpoint would be inside the jump"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		struct arch_entry entry = {.breaks = wanted[i].breaks};
+		const char *why = x86_64_entry(wanted[i].code, 13, 0x1000, &entry);
+
+		print_message("case %zu\n", i);
+		if (wanted[i].refused) {
+			assert_string_equal(why, wanted[i].refused);
+			continue;
+		}
+		assert_null(why);
+		assert_int_equal(entry.keep_short, wanted[i].keep_short);
+		assert_int_equal(entry.only_short, wanted[i].only_short);
+		if (!entry.only_short)
+			assert_int_equal(entry.keep, wanted[i].keep);
+	}
+	/* Arguments are those of both jumps: `xor` loses one, and `sub` moves those on the stack.
+	 */
+	{
+		struct arch_entry entry = {.breaks = 1 << 8 | 1 << 10};
+
+		assert_null(x86_64_entry(frame, 13, 0x1000, &entry));
+		assert_string_equal(entry.args,
+			"-8@%rdi -8@%rsi 8@? -8@%rcx -8@%r8 -8@%r9 8@? 8@? 8@? 8@?" FLOATS);
+	}
+}
+
 static void test_switches(void **state)
 {
 	static const struct {
@@ -109,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_breakpoints),
 		cmocka_unit_test(test_switches),
 	};
 

@@ -100,6 +100,79 @@ static void compiled(void **state)
 	check_compiled("-O2 -g -s", false);
 }
 
+/* Returns where debuggers break, behind the entry of a function. */
+static uint64_t breaks_of(const char *path, const char *name, uint64_t by_code)
+{
+	struct lines_function function = {0};
+	struct object *object;
+	struct lines *lines;
+	uint64_t size, ret;
+
+	assert_no_error(object_open(path, &object));
+	assert_true(object_symbol(object, name, strlen(name), &function.range.start, &size));
+	function.range.end = function.range.start + size;
+	function.by_code = by_code ? function.range.start + by_code : 0;
+	assert_true(lines_exist(object));
+	assert_no_error(lines_open(object, &lines));
+	assert_true(lines_breaks(lines, &function, &ret));
+	lines_close(lines);
+	object_close(object);
+	return ret;
+}
+
+/* The assembler text says which bytes belong to which line. */
+static void breaks(void **state)
+{
+	static const char text[] =
+		".file \"a.c\"\n.file 1 \"a.c\"\n"
+		".section .debug_line,\"\",@progbits\n.Lline:\n"
+		".section .debug_abbrev,\"\",@progbits\n.Labbrev:\n"
+		".byte 1, 0x11, 0, 0x10, 0x17, 0x11, 1, 0x12, 7, 0, 0, 0\n"
+		".section .debug_info,\"\",@progbits\n.4byte 2f-1f\n1: .2byte 4\n"
+		".4byte .Labbrev\n.byte 8, 1\n.4byte .Lline\n.8byte .Ltext, .Lend-.Ltext\n2:\n"
+		".text\n.Ltext:\n"
+		/* three lines of four bytes */
+		".globl plain\n.type plain,@function\nplain: .loc 1 10\nnop;nop;nop;nop\n"
+		".loc 1 11\nnop;nop;nop;nop\n.loc 1 12\nnop;nop;nop;ret\n.size plain,.-plain\n"
+		/* an empty prologue */
+		".globl none\n.type none,@function\nnone: .loc 1 20\n.loc 1 21\nnop;nop;nop;nop\n"
+		".loc 1 22\nnop;nop;nop;ret\n.size none,.-none\n"
+		/* a mark behind what lines say */
+		".globl marked\n.type marked,@function\nmarked: .loc 1 30\nnop;nop;nop;nop\n"
+		".loc 1 31\nnop;nop;nop;nop\n.loc 1 32 prologue_end\nnop;nop;nop;ret\n"
+		".size marked,.-marked\n"
+		/* the first line again: lldb goes on to the next */
+		".globl again\n.type again,@function\nagain: .loc 1 40\nnop;nop;nop;nop\n"
+		".loc 1 40 view -0\nnop;nop;nop;nop\n"
+		".loc 1 41\nnop;nop;nop;ret\n.size again,.-again\n.Lend:\n"
+		".section .note.GNU-stack,\"\",@progbits\n";
+	char dir[] = "/tmp/probectl-test-XXXXXX", path[256];
+
+	(void)state;
+#ifndef __x86_64__
+	skip(); /* the instructions are longer */
+#endif
+	assert_non_null(mkdtemp(dir));
+	write_file(dir, "a.s", text, path);
+	assert_true(run("cc -shared -nostdlib -Wl,--build-id -o %s/liba.so %s", dir, path));
+	snprintf(path, sizeof(path), "%s/liba.so", dir);
+	assert_int_equal(breaks_of(path, "plain", 0), 1 << 4);
+	/* Amid the second line, gdb goes on to the third. */
+	assert_int_equal(breaks_of(path, "plain", 6), 1 << 4 | 1 << 8);
+	assert_int_equal(breaks_of(path, "plain", 4), 1 << 4);
+	assert_int_equal(breaks_of(path, "none", 0), 0);
+	assert_int_equal(breaks_of(path, "none", 2), 1 << 4);
+	assert_int_equal(breaks_of(path, "marked", 0), 1 << 4 | 1 << 8);
+	assert_int_equal(breaks_of(path, "again", 0), 1 << 4 | 1 << 8);
+	/* The same from a separate file. */
+	assert_true(
+		run("cd %s && objcopy --only-keep-debug liba.so liba.debug && strip -g liba.so && "
+		    "objcopy --add-gnu-debuglink=liba.debug liba.so",
+			dir));
+	assert_int_equal(breaks_of(path, "plain", 6), 1 << 4 | 1 << 8);
+	assert_true(run("rm -r %s", dir));
+}
+
 /*
  * Without a free descriptor dlopen() finds no libdw: a child tries this, before it is loaded
  * here.
@@ -158,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_libdw),
 		cmocka_unit_test(compiled),
+		cmocka_unit_test(breaks),
 		cmocka_unit_test(not_for_libdw),
 	};
 
