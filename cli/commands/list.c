@@ -464,9 +464,12 @@ static struct probe_error *read_lists(struct list_command *command)
 	if (error)
 		return error;
 	command->lists.count = 1;
+	error = command->functions ? options_catalogue(&command->options.patterns) : NULL;
+	if (error)
+		return error;
 	probe_list_functions(command->lists.lists[0],
 		(const struct probe_pattern *const *)command->options.patterns.items,
-		command->options.patterns.count);
+		command->options.patterns.count, command->options.patterns.catalogue);
 	command->progress = progress_every(PROGRESS_NS);
 	for (size_t i = 0; i < command->file_count && !error; i++) {
 		show_progress(command, "files", i, command->file_count);
@@ -644,8 +647,7 @@ static struct probe_error *show(struct list_command *command)
 			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
 	if (!error && command->verbose)
 		error = options_catalogue(patterns);
-	if (command->verbose)
-		listing->catalogue = patterns->catalogue;
+	listing->catalogue = patterns->catalogue;
 	if (!error)
 		error = select_sites(command, matched);
 	if (!error)

@@ -68,22 +68,26 @@ static void name_type(struct buffer *out, const struct probe_arg *arg)
 	buffer_unsigned(out, arg->size * 8);
 }
 
-/* Does the probe belong to functions whose arguments no file describes? */
-static bool is_unknown_function(const struct listing *listing, const struct probe_site *site)
+/* Returns the description of a function's entry or exits, perhaps that of any; or NULL of a probe.
+ */
+static const struct probe_meaning *function_meaning(
+	const struct listing *listing, const struct probe_site *site)
 {
-	const struct probe_meaning *meaning;
-
-	if (strncmp(site->provider, "fn:", 3) != 0)
-		return false;
-	meaning = probe_catalogue_find(listing->catalogue, site->provider, site->name, SIZE_MAX);
-	return !meaning || strcmp(meaning->provider, site->provider) != 0;
+	return strncmp(site->provider, "fn:", 3) == 0
+		       ? probe_catalogue_find(
+				 listing->catalogue, site->provider, site->name, SIZE_MAX)
+		       : NULL;
 }
 
-/* Writes, for each argument, the types that it has at the sites: "u64 s32|u64". */
-static struct probe_error *describe_args(const struct group *group, struct buffer *out)
+/*
+ * Writes, for each argument, the types that it has at the sites: "u64 s32|u64". For a function,
+ * only the described arguments.
+ */
+static struct probe_error *describe_args(
+	const struct group *group, const struct probe_meaning *function, struct buffer *out)
 {
 	struct arg_types types[ARGS_MAX];
-	size_t most = 0;
+	size_t most = 0, before = out->length;
 
 	for (size_t i = 0; i < group->count; i++) {
 		const struct probe_arg *args;
@@ -99,13 +103,15 @@ static struct probe_error *describe_args(const struct group *group, struct buffe
 			add_type(&types[k], &args[k]);
 	}
 	for (size_t k = 0; k < most; k++) {
+		if (function && (k >= function->arg_count || function->args[k].is_hidden))
+			continue;
 		for (size_t i = 0; i < types[k].count; i++) {
-			if (i > 0 || k > 0)
+			if (i > 0 || out->length > before)
 				buffer_char(out, i > 0 ? '|' : ' ');
 			name_type(out, types[k].types[i]);
 		}
 	}
-	if (most == 0)
+	if (out->length == before)
 		buffer_char(out, '-');
 	return NULL;
 }
@@ -240,6 +246,7 @@ static struct probe_error *add_meaning(
 	const struct probe_meaning *meaning;
 	struct buffer *out = &grid->text;
 	const struct probe_arg *args;
+	bool any = false;
 	size_t count;
 	struct probe_error *error = probe_list_args(group->items[0].list, site, &args, &count);
 
@@ -251,12 +258,15 @@ static struct probe_error *add_meaning(
 	add_labelled(grid, "", meaning->means);
 	/* The names and types of arguments: "arguments: query: string, lxid". */
 	for (size_t i = 0; i < meaning->arg_count; i++) {
-		buffer_string(out, i > 0 ? ", " : "arguments: ");
+		if (meaning->args[i].is_hidden)
+			continue;
+		buffer_string(out, any ? ", " : "arguments: ");
 		buffer_printable(out, meaning->args[i].name);
 		buffer_string(out, meaning->args[i].type ? ": " : "");
 		buffer_printable(out, meaning->args[i].type ? meaning->args[i].type : "");
+		any = true;
 	}
-	if (meaning->arg_count) {
+	if (any) {
 		buffer_string(out, meaning->open ? " ..." : "");
 		grid_note(grid);
 	}
@@ -311,7 +321,9 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 	const struct probe_site *site = group->items[0].site;
 	struct probe_error *error;
 	size_t with = 0;
-	bool is_unknown;
+	const struct probe_meaning *function = function_meaning(listing, site);
+	/* Does no file describe the function? */
+	bool is_unknown = function && strcmp(function->provider, site->provider) != 0;
 
 	if (listing->show_pid)
 		grid_signed(grid, site->pid);
@@ -323,8 +335,7 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 		describe_state(group, &grid->text);
 		grid_end(grid);
 	}
-	is_unknown = is_unknown_function(listing, site);
-	error = is_unknown ? NULL : describe_args(group, &grid->text);
+	error = is_unknown ? NULL : describe_args(group, function, &grid->text);
 	if (error)
 		return error;
 	buffer_string(&grid->text, is_unknown ? "?" : "");
@@ -333,7 +344,7 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 		with += group->items[i].site->semaphore != 0;
 	grid_text(grid, with == 0 ? "-" : with == group->count ? "yes" : "some");
 	grid_text(grid, site->path);
-	if (listing->catalogue && !is_unknown)
+	if (listing->details && !is_unknown)
 		error = add_meaning(grid, listing, group);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
 		error = add_site(grid, listing, &group->items[i], foreign);

@@ -210,11 +210,12 @@ struct probe_error *probe_list_create(struct probe_list **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-void probe_list_functions(
-	struct probe_list *list, const struct probe_pattern *const *patterns, size_t count)
+void probe_list_functions(struct probe_list *list, const struct probe_pattern *const *patterns,
+	size_t count, const struct probe_catalogue *catalogue)
 {
 	list->patterns = patterns;
 	list->pattern_count = count;
+	list->catalogue = catalogue;
 }
 
 static void forecast_deinit(struct forecast *forecast)
@@ -375,7 +376,7 @@ static struct probe_error *add_file(struct probe_list *list, struct object *obje
 	}
 	if (!error && list->patterns)
 		error = select_functions(object, object_path(object), list->patterns,
-			list->pattern_count, modules, &file->functions);
+			list->pattern_count, modules, list->catalogue, &file->functions);
 	if (error || notes_of(file) == 0) {
 		sdt_notes_deinit(&file->notes);
 		sdt_functions_deinit(&file->functions);

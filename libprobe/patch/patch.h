@@ -592,6 +592,7 @@ struct probe_list {
 	/* See probe_list_functions(); borrowed. */
 	const struct probe_pattern *const *patterns;
 	size_t pattern_count;
+	const struct probe_catalogue *catalogue;
 	struct list_process *processes;
 	size_t process_count;
 	struct list_file *files;

@@ -490,6 +490,8 @@ struct modules {
 	pid_t pid; /* the process, as /proc has it */
 	/* Patterns with wildcards name only those functions that are enabled. */
 	bool only_enabled;
+	/* The sizes of functions' arguments; borrowed, or NULL. */
+	const struct probe_catalogue *catalogue;
 };
 
 /*

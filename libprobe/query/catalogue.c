@@ -31,7 +31,9 @@
  *   # ...                            ignored, as are empty lines
  *   provider NAME                    the next lines are about its probes
  *   words NAME NUMBER=WORD ...       a type whose numbers have words
- *   probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": maybe more
+ *   probe NAME [ARG[:TYPE]]... [...] [-> TYPE]
+ *                                    a probe and its arguments; "...": maybe more;
+ *                                    behind the arrow, what a function returns
  *   means TEXT                       the meaning of a hit of the probe
  *   needs TEXT                       a condition for hits to occur; before the first
  *                                    probe: for all probes without their own
@@ -160,6 +162,41 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
+/* The numbers of arguments are those of struct arch_entry and arch.return_args. */
+enum { FLOATS = 10 /* the number of the first floating argument */, FRETVAL = 1 };
+static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {
+	{.name = "arg0", .is_hidden = true}, {.name = "arg1", .is_hidden = true},
+	{.name = "arg2", .is_hidden = true}, {.name = "arg3", .is_hidden = true},
+	{.name = "arg4", .is_hidden = true}, {.name = "arg5", .is_hidden = true},
+	{.name = "arg6", .is_hidden = true}, {.name = "arg7", .is_hidden = true},
+	{.name = "arg8", .is_hidden = true}, {.name = "arg9", .is_hidden = true},
+	{.name = "farg0", .is_hidden = true}, {.name = "farg1", .is_hidden = true},
+	{.name = "farg2", .is_hidden = true}, {.name = "farg3", .is_hidden = true},
+	{.name = "farg4", .is_hidden = true}, {.name = "farg5", .is_hidden = true},
+	{.name = "farg6", .is_hidden = true}, {.name = "farg7", .is_hidden = true}};
+static const struct probe_arg_meaning exit_args[] = {
+	{.name = "retval"}, {.name = "fretval", .is_hidden = true}};
+
+/* The types of numbers, with their sizes. */
+static const struct {
+	const char *type;
+	signed char size;
+} numbers[] = {{"u8", 1}, {"s8", -1}, {"u16", 2}, {"s16", -2}, {"u32", 4}, {"s32", -4}, {"u64", 8},
+	{"s64", -8}, {"float", 4}, {"double", 8}};
+
+static signed char size_of(const char *type)
+{
+	for (size_t i = 0; type && i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (strcmp(numbers[i].type, type) == 0)
+			return numbers[i].size;
+	return 0;
+}
+
+static bool is_floating(const char *type)
+{
+	return type && (strcmp(type, "float") == 0 || strcmp(type, "double") == 0);
+}
+
 /* Sets the type "string(length)" or "bytes(length)"; `open` points to the parenthesis. */
 static struct probe_error *set_sized(const struct probes_text *p, const struct probe_meaning *probe,
 	struct probe_arg_meaning *arg, const char *open)
@@ -193,6 +230,10 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
 		{"bool", PROBE_ARG_BOOLEAN}};
 	const char *type = arg->type, *open = type ? strchr(type, '(') : NULL;
 
+	arg->size = size_of(type);
+	if (!type || arg->size)
+		return NULL;
+	arg->size = 8;
 	if (open && (strncmp(type, "string(", 7) == 0 || strncmp(type, "bytes(", 6) == 0))
 		return set_sized(p, probe, arg, open);
 	if (type && strncmp(type, "string+", 7) == 0) {
@@ -206,16 +247,16 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
 		arg->offset = (unsigned short)offset;
 		return NULL;
 	}
-	for (size_t i = 0; i < sizeof(units) / sizeof(*units) && type; i++)
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
 		if (strcmp(units[i], type) == 0)
 			return NULL;
-	if (!type)
-		return NULL;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(type, kinds[i].type) == 0) {
 			arg->kind = kinds[i].kind;
+			arg->size = arg->kind == PROBE_ARG_BOOLEAN ? 1 : 8;
 			return NULL;
 		}
+	arg->size = -4; /* an enumeration is an int */
 	for (size_t i = p->first_words; i < p->file->words_count; i++) {
 		if (strcmp(p->file->words[i].name, type) != 0)
 			continue;
@@ -226,15 +267,39 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
 	return mistake(p, "there is no type '%s'", type);
 }
 
+/*
+ * Returns the number of the next argument of a type, and in *end_ret how many there can be.
+ * Functions take integers and floating numbers from registers of different kinds.
+ */
+static size_t next_arg(const struct probes_text *p, const struct probe_meaning *probe,
+	const char *type, size_t *end_ret)
+{
+	size_t index = is_floating(type) ? FLOATS : 0;
+
+	*end_ret = CATALOGUE_ARGS_MAX;
+	if (!sdt_is_function(p->provider))
+		return probe->arg_count;
+	*end_ret = is_floating(type) ? ARCH_FUNCTION_ARGS : FLOATS;
+	while (index < *end_ret && !probe->args[index].is_hidden)
+		index++;
+	return index;
+}
+
 static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
 	char *word, struct probe_arg_meaning *args)
 {
 	char *colon = strchr(word, ':');
 
-	if (probe->arg_count == CATALOGUE_ARGS_MAX)
-		return mistake(p, "a probe has at most %d arguments", CATALOGUE_ARGS_MAX);
+	size_t index, end;
+
 	if (colon)
 		*colon++ = '\0';
+	index = next_arg(p, probe, colon, &end);
+	if (index == end && sdt_is_function(p->provider))
+		return mistake(p, "a function has at most %d arguments, and %d floating ones",
+			FLOATS, ARCH_FUNCTION_ARGS - FLOATS);
+	if (index == end)
+		return mistake(p, "a probe has at most %d arguments", CATALOGUE_ARGS_MAX);
 	if (!is_identifier(word))
 		return mistake(
 			p, "'%s' is no name of an argument: expected letters, digits and _", word);
@@ -245,15 +310,22 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 			word);
 	if (find_arg(probe, word) >= 0)
 		return mistake(p, "two arguments are called '%s'", word);
-	args[probe->arg_count++] = (struct probe_arg_meaning){.name = word, .type = colon};
+	args[index] = (struct probe_arg_meaning){.name = word, .type = colon};
+	if (probe->arg_count <= index)
+		probe->arg_count = index + 1;
 	return NULL;
 }
 
-/* Adds all arguments before setting types, because an argument's length may come later. */
-static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
+/*
+ * Adds all arguments before setting types, because an argument's length may come later.
+ * *returned_ret is the type of what a function returns, or NULL.
+ */
+static struct probe_error *take_args(
+	struct probes_text *p, struct probe_meaning *probe, const char **returned_ret)
 {
+	bool is_function = sdt_is_function(p->provider);
 	struct probe_arg_meaning *args;
-	size_t most = 1; /* words are separated by blanks */
+	size_t most = ARCH_FUNCTION_ARGS; /* words are separated by blanks */
 	struct probe_error *error = NULL;
 	char *word;
 
@@ -262,8 +334,15 @@ static struct probe_error *take_args(struct probes_text *p, struct probe_meaning
 	probe->args = args = calloc(most, sizeof(*args));
 	if (!args)
 		return probe_error_no_memory();
-	while (!error && (word = take_word(p))) {
-		if (probe->open)
+	if (is_function)
+		memcpy(args, entry_args, sizeof(entry_args));
+	while (!error && !*returned_ret && (word = take_word(p))) {
+		if (is_function && strcmp(word, "->") == 0) {
+			*returned_ret = take_word(p);
+			if (!*returned_ret)
+				error = mistake(
+					p, "expected the type of what the function returns");
+		} else if (probe->open)
 			error = mistake(p, "'...' comes last");
 		else if (strcmp(word, "...") == 0)
 			probe->open = true;
@@ -295,9 +374,44 @@ static struct probe_error *take_provider(struct probes_text *p)
 	return p->provider ? NULL : mistake(p, "expected the provider's name");
 }
 
+/* Adds the exits of the function that was added last, before it, for lines about it follow. */
+static struct probe_error *add_exits(struct probes_text *p, const char *type)
+{
+	struct probe_meaning *entry, exit = {.provider = p->provider, .arg_count = 2};
+	struct probe_arg_meaning *args;
+	struct probe_error *error;
+	char *name;
+
+	if (!ARRAY_ROOM(p->file->probes, p->file->probe_count))
+		return probe_error_no_memory();
+	entry = &p->file->probes[p->file->probe_count - 1];
+	exit.needs = entry->needs;
+	/* The name is behind the arguments, which the file frees. */
+	args = malloc(sizeof(exit_args) + strlen(entry->name) + sizeof(SDT_RETURN));
+	if (!args)
+		return probe_error_no_memory();
+	memcpy(args, exit_args, sizeof(exit_args));
+	exit.args = args;
+	exit.name = name = (char *)(args + 2);
+	stpcpy(stpcpy(name, entry->name), SDT_RETURN);
+	args[0].is_hidden = is_floating(type) || strcmp(type, "void") == 0;
+	args[FRETVAL].is_hidden = !is_floating(type);
+	entry[1] = *entry;
+	*entry = exit;
+	p->file->probe_count++;
+	if (strcmp(type, "void") == 0)
+		return NULL;
+	args += is_floating(type) ? FRETVAL : 0;
+	args->type = type;
+	error = set_type(p, &exit, args);
+	return error;
+}
+
 static struct probe_error *take_probe(struct probes_text *p)
 {
 	struct probe_meaning *probe;
+	struct probe_error *error;
+	const char *returned = NULL;
 	char *name = take_word(p);
 
 	if (!name)
@@ -308,7 +422,8 @@ static struct probe_error *take_probe(struct probes_text *p)
 		return probe_error_no_memory();
 	probe = &p->file->probes[p->file->probe_count++];
 	*probe = (struct probe_meaning){.provider = p->provider, .name = name, .needs = p->needs};
-	return take_args(p, probe);
+	error = take_args(p, probe, &returned);
+	return !error && returned ? add_exits(p, returned) : error;
 }
 
 static struct probe_error *take_words(struct probes_text *p)
@@ -559,13 +674,6 @@ bool catalogue_name_matches(const char *pattern, const char *name)
 
 /* ---- Functions that no file describes --------------------------------------------------- */
 
-/* The numbers of arguments are those of struct arch_entry and arch.return_args. */
-static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {{.name = "arg0"},
-	{.name = "arg1"}, {.name = "arg2"}, {.name = "arg3"}, {.name = "arg4"}, {.name = "arg5"},
-	{.name = "arg6"}, {.name = "arg7"}, {.name = "arg8"}, {.name = "arg9"}, {.name = "farg0"},
-	{.name = "farg1"}, {.name = "farg2"}, {.name = "farg3"}, {.name = "farg4"},
-	{.name = "farg5"}, {.name = "farg6"}, {.name = "farg7"}};
-static const struct probe_arg_meaning exit_args[] = {{.name = "retval"}, {.name = "fretval"}};
 static const struct probe_meaning any_entry = {.provider = SDT_FUNCTIONS,
 	.name = "*",
 	.args = entry_args,
@@ -578,22 +686,41 @@ const struct probe_meaning *catalogue_any_function(bool is_return)
 	return is_return ? &any_exit : &any_entry;
 }
 
-size_t catalogue_shown(const struct probe_meaning *meaning)
+const char *catalogue_sized(
+	const struct probe_meaning *meaning, const char *args, char ret[ARCH_FUNCTION_TEXT])
 {
-	return !meaning || meaning == &any_entry ? 0
-	       : meaning == &any_exit		 ? 1
-						 : meaning->arg_count;
+	const char *word = args;
+	size_t at = 0;
+
+	for (size_t i = 0; *word && at < ARCH_FUNCTION_TEXT; i++) {
+		int size = meaning && i < meaning->arg_count ? meaning->args[i].size : 0;
+		size_t digits = strspn(word, "-0123456789"), length = strcspn(word, " ");
+		size_t room = ARCH_FUNCTION_TEXT - at;
+
+		/* A lost argument stays "8@?". */
+		if (size && strncmp(word + digits, "@?", 2) != 0)
+			at += (size_t)snprintf(ret + at, room, "%s%d%.*s", i ? " " : "", size,
+				(int)(length - digits), word + digits);
+		else
+			at += (size_t)snprintf(
+				ret + at, room, "%s%.*s", i ? " " : "", (int)length, word);
+		word += length + (word[length] == ' ');
+	}
+	return at < ARCH_FUNCTION_TEXT ? ret : args;
 }
 
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count)
 {
+	const bool is_function = sdt_is_function(provider);
+
 	for (size_t i = catalogue ? catalogue->source_count : 0; i-- > 0;) {
 		const struct catalogue_file *file = catalogue_file_of(catalogue, i, provider);
 
 		for (size_t k = file ? file->probe_count : 0; k-- > 0;) {
 			const struct probe_meaning *meaning = &file->probes[k];
-			bool has_args = arg_count == SIZE_MAX || meaning->arg_count == arg_count ||
+			bool has_args = arg_count == SIZE_MAX || is_function ||
+					meaning->arg_count == arg_count ||
 					(meaning->open && meaning->arg_count < arg_count);
 
 			if (has_args && strcmp(meaning->provider, provider) == 0 &&
@@ -601,7 +728,7 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 				return meaning;
 		}
 	}
-	if (!sdt_is_function(provider))
+	if (!is_function)
 		return NULL;
 	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
 }

@@ -41,6 +41,7 @@ struct adding {
 	const struct arch *arch;
 	const struct probe_pattern *const *patterns;
 	size_t count;
+	const struct probe_catalogue *catalogue;
 	char *provider;
 	struct sdt_functions *functions;
 	size_t before; /* number of functions that there were */
@@ -117,9 +118,15 @@ static bool wants(const struct adding *a, const char *name, bool is_return)
 /* ---- Notes ------------------------------------------------------------------------------ */
 
 /* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
-static struct probe_error *add_note(struct adding *a, const struct sdt_note *note)
+static struct probe_error *add_note(struct adding *a, const struct sdt_note *raw)
 {
 	struct sdt_functions *functions = a->functions;
+	char args[ARCH_FUNCTION_TEXT];
+	struct sdt_note sized = *raw, *note = &sized;
+
+	sized.args = catalogue_sized(
+		probe_catalogue_find(a->catalogue, raw->provider, raw->name, SIZE_MAX), raw->args,
+		args);
 
 	for (size_t i = 0; i < a->before; i++) {
 		struct sdt_note *its = functions->items[i];
@@ -443,13 +450,14 @@ static void drop_unknown(struct sdt_functions *functions, size_t from)
 
 struct probe_error *select_functions(struct object *object, const char *path,
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
-	struct sdt_functions *inout)
+	const struct probe_catalogue *catalogue, struct sdt_functions *inout)
 {
 	struct adding a = {.object = object,
 		.modules = modules,
 		.path = path,
 		.patterns = patterns,
 		.count = count,
+		.catalogue = catalogue,
 		.functions = inout,
 		.before = inout->count};
 	bool is_wanted = false;

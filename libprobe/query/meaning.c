@@ -44,7 +44,7 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	for (size_t i = 0; i < arg_count && i < CAPTURES_MAX; i++) {
 		if (i >= meaning->arg_count)
 			captures[count++] = (struct capture){.arg = (unsigned char)i};
-		else if (!is_length(meaning, i))
+		else if (!is_length(meaning, i) && !meaning->args[i].is_hidden)
 			captures[count++] = capture_of(i, &meaning->args[i]);
 	}
 	return count;
@@ -271,7 +271,9 @@ static struct probe_error *no_name(const char *what, const char *text,
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
 		const struct probe_arg_meaning *arg = &meaning->args[i];
 
-		buffer_string(&list, i ? ", " : "");
+		if (arg->is_hidden)
+			continue;
+		buffer_string(&list, list.length ? ", " : "");
 		buffer_string(&list, arg->name);
 		nearest_consider(&nearest, typed, arg->name);
 		for (size_t k = 0; k < arg->word_count; k++)

@@ -759,6 +759,21 @@ bool pattern_names_function(
 	return strcmp(pattern->name, function) == 0 || fnmatch(pattern->name, function, 0) == 0;
 }
 
+/* May the pattern name the file of this provider of functions? */
+static bool may_be_file(const struct probe_pattern *pattern, const char *provider)
+{
+	const char *glob = pattern->path, *end = glob ? strstr(glob, ".so") : NULL;
+	const char *file = provider + sizeof(SDT_FUNCTIONS) - 1;
+	AUTO_FREE char *stem = NULL, *library = NULL;
+
+	if (!glob || strchr(glob, '/'))
+		return true;
+	stem = strndup(glob, end ? (size_t)(end - glob) : strlen(glob));
+	if (!stem || asprintf(&library, "%s.so", file) < 0)
+		return true;
+	return fnmatch(stem, file, 0) == 0 || is_library_file(stem, library);
+}
+
 /* Does the pattern name a probe at the entries or exits of functions? `path` may be NULL. */
 static bool matches_function(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name)
@@ -780,7 +795,9 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 	if (pattern->predicate)
 		return true;
 	if (pattern->is_function || sdt_is_function(provider))
-		return pattern->is_function && matches_function(pattern, NULL, provider, name);
+		return pattern->is_function && sdt_is_function(provider) &&
+		       may_be_file(pattern, provider) &&
+		       matches_function(pattern, NULL, provider, name);
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&

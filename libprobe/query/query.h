@@ -129,10 +129,11 @@ bool catalogue_name_matches(const char *pattern, const char *name);
 /* Returns the description of a function's entry or exits that no file describes. */
 const struct probe_meaning *catalogue_any_function(bool is_return);
 /*
- * Returns how many arguments of a function are shown without a list: those that a file describes,
- * or what a function returns; of an unknown function's arguments, none.
+ * Writes a function's arguments, as arch_entry.args has them, with the sizes that their description
+ * says. Returns `ret`, or `args` if there is no room.
  */
-size_t catalogue_shown(const struct probe_meaning *meaning);
+const char *catalogue_sized(
+	const struct probe_meaning *meaning, const char *args, char ret[ARCH_FUNCTION_TEXT]);
 
 /* Returns true if a word has a meaning in expressions, so that no argument can have this name. */
 bool catalogue_is_reserved(const char *word, size_t length);
@@ -553,11 +554,12 @@ enum { FUNCTIONS_MAX = 1000 /* of all modules, unless a request allows more */ }
 /*
  * Adds the functions of the object at `path` that the patterns name, each once: a note for an
  * entry, and one for each exit. `modules` are those of the process that has mapped it, or NULL:
- * they say which functions the process has chosen (IFUNC). Errors: PROBE_ERROR_MEMORY.
+ * they say which functions the process has chosen (IFUNC). The catalogue, or NULL, has the sizes of
+ * arguments. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, const char *path,
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
-	struct sdt_functions *inout);
+	const struct probe_catalogue *catalogue, struct sdt_functions *inout);
 
 /* ---- Select ---------------------------------------------------------------------------------- */
 

@@ -242,7 +242,7 @@ static struct probe_error *select_module(const struct modules *modules, struct m
 
 	if (!error)
 		error = select_functions(module->object, module->path, patterns, pattern_count,
-			modules, &module->functions);
+			modules, modules->catalogue, &module->functions);
 	if (error)
 		return error;
 	notes = select_by_name(&module->notes, &module->functions, &count);
@@ -423,7 +423,7 @@ static struct probe_error *no_function(
 			continue;
 		is_there = true;
 		error = select_functions(module->object, module->path,
-			(const struct probe_pattern *const *)&any, 1, NULL, &functions);
+			(const struct probe_pattern *const *)&any, 1, NULL, NULL, &functions);
 		for (size_t k = 0; k < functions.count; k++)
 			probe_names_add(
 				&names, functions.items[k]->provider, functions.items[k]->name);

@@ -162,7 +162,7 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 	}
 	if (pairing != PROBE_PAIRING_NAMES || !is_asked(patterns, count, meaning))
 		return false;
-	if (meaning->end_count || meaning == catalogue_any_function(false) ||
+	if (meaning->end_count || sdt_kind_of(meaning->provider, meaning->name) == SDT_ENTRY ||
 		pair_may_be(meaning->name, &stem) == PAIR_BEGIN)
 		return true;
 	/* A requested start event may take its arguments from this probe. */

@@ -293,6 +293,7 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		clock_init(&s->clock, NULL);
 	take_clock(s);
+	modules->catalogue = s->options.catalogue;
 	error = recall_probes(modules, s->target->pid, maps, r);
 	if (!error)
 		error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);

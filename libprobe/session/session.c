@@ -683,6 +683,7 @@ static struct probe_error *session_select_asked(
 
 	if (!s->request.pattern_count)
 		return NULL;
+	c->modules.catalogue = s->options.catalogue;
 	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	if (!error)
 		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);

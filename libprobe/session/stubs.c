@@ -46,7 +46,7 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 		error = pattern_captures(
 			pattern, probe->provider, probe->name, args->count, true, captures, &count);
 	else if (probe->kind == SDT_ENTRY || probe->kind == SDT_EXIT)
-		count = meaning_captures(meaning, catalogue_shown(meaning), captures);
+		count = meaning_captures(meaning, meaning->arg_count, captures);
 	else if (meaning && s->options.described)
 		count = meaning_captures(meaning, args->count, captures);
 	else if (meaning && s->options.texts && !s->options.guess_strings)

@@ -42,6 +42,12 @@ struct probe_arg_meaning {
 	unsigned short offset;
 	const struct probe_word *words; /* or NULL */
 	size_t word_count;
+	/*
+	 * For functions: the bytes of the value, negative if it has a sign; 0 if only its register
+	 * is known. Notes of probes have this themselves.
+	 */
+	signed char size;
+	bool is_hidden; /* not described, and shown only if a list names it: argN, fargN */
 };
 
 /* The description of a probe. */
@@ -102,7 +108,8 @@ PROBE_MUST_CHECK struct probe_error *probe_catalogue_add(
  * unknown. With SIZE_MAX, the number of arguments is ignored. A probe that has another number of
  * arguments than its description, as in another version of the program, is unknown. The description
  * is owned by the catalogue. The library's descriptions of a provider are parsed when they are
- * first asked for. If there is no memory for this, the probe is unknown.
+ * first asked for. If there is no memory for this, the probe is unknown. The number of arguments
+ * does not matter for functions, whose sites have all registers and words that can hold arguments.
  */
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count);

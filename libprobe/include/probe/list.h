@@ -113,10 +113,11 @@ void probe_list_free(struct probe_list *list);
 
 /*
  * Makes the list add the functions that patterns of functions name, with the files and processes
- * that are added later: a site for an entry, one for each exit. The patterns are borrowed.
+ * that are added later: a site for an entry, one for each exit. The catalogue has the sizes of
+ * arguments; with NULL they are 64-bit registers and words. All is borrowed.
  */
-void probe_list_functions(
-	struct probe_list *list, const struct probe_pattern *const *patterns, size_t count);
+void probe_list_functions(struct probe_list *list, const struct probe_pattern *const *patterns,
+	size_t count, const struct probe_catalogue *catalogue);
 
 /*
  * Adds the sites of an ELF file. A file without probes adds nothing. Malformed notes become

@@ -165,6 +165,56 @@ static void test_override(void **state)
 	probe_catalogue_free(catalogue);
 }
 
+/* Functions: what they return, the numbers of arguments by the registers they are in, and sizes. */
+static void test_functions(void **state)
+{
+	static const char registers[] = "-8@%rdi -8@%rsi 8@? -8@%rcx -8@%r8 -8@%r9 -8@8(%rsp) "
+					"-8@16(%rsp) -8@24(%rsp) -8@32(%rsp) 8f@%xmm0 8f@%xmm1";
+	struct probe_catalogue *catalogue =
+		create_with("provider fn:app\n"
+			    "words Kind 0=none 1=some\n"
+			    "probe mixed x:double n:s32 y:float to:u8 z:s16\n"
+			    "means Mixed.\n"
+			    "probe kind a:bool b ... -> Kind\n"
+			    "probe half -> float\n"
+			    "probe none a:string -> void\n");
+	const struct probe_meaning *m = probe_catalogue_find(catalogue, "fn:app", "mixed", 18);
+	struct capture captures[CAPTURES_MAX];
+	char text[ARCH_FUNCTION_TEXT];
+
+	(void)state;
+	assert_string_equal(m->means, "Mixed.");
+	assert_string_equal(m->args[0].name, "n");
+	assert_string_equal(m->args[2].name, "z");
+	assert_string_equal(m->args[3].name, "arg3");
+	assert_string_equal(m->args[10].name, "x");
+	assert_string_equal(m->args[11].name, "y");
+	assert_string_equal(catalogue_sized(m, registers, text),
+		"-4@%rdi 1@%rsi 8@? -8@%rcx -8@%r8 -8@%r9 -8@8(%rsp) -8@16(%rsp) -8@24(%rsp) "
+		"-8@32(%rsp) 8f@%xmm0 4f@%xmm1");
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 5);
+	assert_int_equal(captures[2].arg, 2);
+	assert_int_equal(captures[3].arg, 10);
+	m = probe_catalogue_find(catalogue, "fn:app", "kind:return", 2);
+	assert_string_equal(m->args[0].name, "retval");
+	assert_string_equal(probe_meaning_word(&m->args[0], 1), "some");
+	assert_string_equal(catalogue_sized(m, "-8@%rax 8f@%xmm0", text), "-4@%rax 8f@%xmm0");
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 1);
+	m = probe_catalogue_find(catalogue, "fn:app", "half:return", 2);
+	assert_string_equal(catalogue_sized(m, "-8@%rax 8f@%xmm0", text), "-8@%rax 4f@%xmm0");
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 1);
+	assert_int_equal(captures[0].arg, 1);
+	m = probe_catalogue_find(catalogue, "fn:app", "none:return", 2);
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 0);
+	/* Of others, only the registers are known. */
+	m = probe_catalogue_find(catalogue, "fn:app", "unknown", 18);
+	assert_ptr_equal(m, catalogue_any_function(false));
+	assert_string_equal(catalogue_sized(m, registers, text), registers);
+	m = probe_catalogue_find(catalogue, "fn:libc", "open:return", 2);
+	assert_int_equal(m->args[0].size, -4);
+	probe_catalogue_free(catalogue);
+}
+
 static void test_mistakes(void **state)
 {
 	static const struct {
@@ -211,6 +261,14 @@ static void test_mistakes(void **state)
 		{"provider p\nprobe x a:string(a\n",
 			":2: expected the argument that is the length in 'string(a'"},
 		{"provider p\nprobe x ... a\n", ":2: '...' comes last"},
+		{"provider p\nprobe x -> s32\n", ":2: '->' is no name of an argument: expected "
+						 "letters, digits and _"},
+		{"provider fn:p\nprobe x a ->\n",
+			":2: expected the type of what the function returns"},
+		{"provider fn:p\nprobe x -> what\n", ":2: there is no type 'what'"},
+		{"provider fn:p\nprobe x -> s32 a\n", ":2: expected nothing after that, not 'a'"},
+		{"provider fn:p\nprobe x a b c d e f g h i j x:double k\n",
+			":2: a function has at most 10 arguments, and 8 floating ones"},
 		{"provider p\nwords K 1\n", ":2: expected NUMBER=WORD instead of '1'"},
 		{"provider p\nwords K x=y\n", ":2: 'x' is no number"},
 		{"provider p\nwords K 99999999999999999999=y\n",
@@ -297,6 +355,7 @@ int main(void)
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_wildcards),
 		cmocka_unit_test(test_override),
+		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_files),
 	};

@@ -18,7 +18,11 @@ static const char text[] = "provider p\n"
 			   "probe a__done id status:bool\n"
 			   "probe b id:string\n"
 			   "provider q\n"
-			   "probe c other\n";
+			   "probe c other\n"
+			   "provider fn:one\n"
+			   "probe f kind size:s32 -> s32\n"
+			   "provider fn:two\n"
+			   "probe f size:u64 -> u8\n";
 static struct probe_catalogue *catalogue; /* of the text; main() makes it */
 
 static struct probe_error *init(
@@ -29,6 +33,8 @@ static struct probe_error *init(
 
 	options.catalogue = catalogue;
 	assert_null(probe_pattern_parse(pattern_text, &pattern));
+	if (options.gather.pairing == PROBE_PAIRING_NAMES)
+		probe_pattern_pair(pattern);
 	error = asked_init_named(asked, &options, (const struct probe_pattern *const *)&pattern, 1);
 	probe_pattern_free(pattern);
 	return error;
@@ -223,6 +229,31 @@ static void test_none(void **state)
 		"tid, pid, cpu, '(' or a sign");
 }
 
+/* A pattern of functions names those of its file only. */
+static void test_functions(void **state)
+{
+	struct select_probe probe = {.provider = "fn:one", .name = "f"};
+	struct probe_session_options options = counting;
+	const struct asked *its;
+	struct asked asked;
+
+	(void)state;
+	options.gather.pairing = PROBE_PAIRING_NAMES;
+	options.filter = "begin.size > 1 && end.retval < 0";
+	assert_null(init(&asked, options, "fn:one:f"));
+	assert_null(asked_for(&asked, (struct pair_part){.role = PAIR_BEGIN}, &probe, 18, &its));
+	probe.name = "f:return";
+	assert_null(asked_for(&asked, (struct pair_part){.role = PAIR_END}, &probe, 2, &its));
+	assert_string_equal(its->filter->text, "begin.arg1 > 1 && end.arg0 < 0");
+	asked_deinit(&asked);
+	options.filter = "begin.kind > 1";
+	expect(init(&asked, options, "fn:two.so:f"),
+		"fn:two:f: the filter 'begin.kind > 1': there is no argument 'kind', the probe has "
+		"size");
+	assert_null(init(&asked, options, "fn:one:f"));
+	asked_deinit(&asked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_functions),
 	};
 	int failed;
 
