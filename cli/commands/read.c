@@ -4,7 +4,6 @@
  * changes the sessions: it restarts them.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,19 +53,6 @@ struct reader {
 };
 
 /* ---- Output ------------------------------------------------------------------------- */
-
-/* Writes all pending output. Waits for the reader if it is slow. */
-static struct probe_error *flush_all(struct probe_sink *sink)
-{
-	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
-	struct probe_error *error = probe_sink_flush(sink);
-
-	while (!error && probe_sink_pending(sink)) {
-		poll(&output, 1, -1);
-		error = probe_sink_flush(sink);
-	}
-	return out_unless_closed(error);
-}
 
 static struct probe_error *print_rows(const struct reader *reader,
 	const struct trace_tracer *tracer, struct probe_session *session,
@@ -308,7 +294,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 		if (error)
 			*status_ret = report_error(error);
 	}
-	error = flush_all(reader.sink);
+	error = out_sink(reader.sink);
 	probe_sink_free(reader.sink);
 	comm_cache_free(comms);
 	if (reader.incomplete && *status_ret == STATUS_DONE)
@@ -361,7 +347,7 @@ static struct probe_error *read_file(const struct read_options *options, int *st
 		error = flight_write(&flight, sessions, count);
 	error = probe_error_first(error, flight_end(&flight));
 	if (flight.sink)
-		error = probe_error_first(error, flush_all(flight.sink));
+		error = probe_error_first(error, out_sink(flight.sink));
 	probe_sink_free(flight.sink);
 	free(sessions);
 	probe_remains_close(remains);

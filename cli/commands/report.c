@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/print/print.h"
 #include "cli/records.h"
+#include "probe/calls.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
 
@@ -22,7 +23,7 @@ struct report_options {
 	struct string_list keys;
 	const char *match, *html;
 	uint64_t top;
-	bool json, pairs;
+	bool json, pairs, self;
 	struct probe_catalogue *catalogue;
 };
 
@@ -61,6 +62,40 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 
 /* ---- Reading -------------------------------------------------------------------- */
 
+/* Reads all events of a record. */
+static struct probe_error *read_events(const char *path,
+	struct probe_error *(*add)(void *data, const struct probe_event *event), void *data,
+	int *status_ret)
+{
+	struct probe_reader *reader = NULL;
+	struct reading reading = reading_begin(true);
+	bool some = false, there = true;
+	struct probe_event event;
+	struct probe_error *error = records_open(path, &reader);
+
+	while (!error && there) {
+		error = probe_reader_next(reader, &event, &there);
+		if (error || !there)
+			break;
+		error = add(data, &event);
+		some |= !error;
+		reading_event(&reading, reader);
+	}
+	reading_end(&reading);
+	if (error && error->code == PROBE_ERROR_FORMAT && some) {
+		/* After damage, still report the events before it. */
+		*status_ret = report_error(error);
+		error = NULL;
+	}
+	probe_reader_close(reader);
+	return error;
+}
+
+static struct probe_error *add_to_summary(void *data, const struct probe_event *event)
+{
+	return probe_summary_add(data, event);
+}
+
 static struct probe_error *summarize(const struct report_options *options, const char *path,
 	struct probe_summary **ret, int *status_ret)
 {
@@ -71,31 +106,9 @@ static struct probe_error *summarize(const struct report_options *options, const
 		.pairs = options->pairs,
 		.catalogue = options->catalogue,
 	};
-	struct probe_reader *reader = NULL;
-	struct reading reading = reading_begin(true);
-	bool some = false, there = true;
-	struct probe_event event;
-	struct probe_error *error;
+	struct probe_error *error = probe_summary_create(&wanted, ret);
 
-	error = probe_summary_create(&wanted, ret);
-	if (!error)
-		error = records_open(path, &reader);
-	while (!error && there) {
-		error = probe_reader_next(reader, &event, &there);
-		if (error || !there)
-			break;
-		error = probe_summary_add(*ret, &event);
-		some |= !error;
-		reading_event(&reading, reader);
-	}
-	reading_end(&reading);
-	if (error && error->code == PROBE_ERROR_FORMAT && some) {
-		/* After damage, still print a summary of the events before it. */
-		*status_ret = report_error(error);
-		error = NULL;
-	}
-	probe_reader_close(reader);
-	return error;
+	return error ? error : read_events(path, add_to_summary, *ret, status_ret);
 }
 
 /* ---- The command ---------------------------------------------------------------- */
@@ -123,6 +136,11 @@ static struct probe_error *check(const struct report_options *options)
 	if (options->html && common->operand_count > 1)
 		return probe_error_new(PROBE_ERROR_USAGE, "report: two records are compared as "
 							  "text or with --json; --html is for one");
+	if (options->self &&
+		(options->html || options->pairs || options->match || common->operand_count > 1))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"report: --self is a table of its own, of one record: without --html, "
+			"--pairs and --match");
 	if (options->pairs && options->html)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"report: --pairs is for text and --json; a page shows all pairs together");
@@ -176,6 +194,54 @@ static struct probe_error *print(
 	return error;
 }
 
+/* ---- Self time ------------------------------------------------------------------ */
+
+static struct probe_error *print_self(
+	const struct report_options *options, struct probe_calls *calls)
+{
+	const struct probe_view view = {
+		.tracer = "self", .top = (size_t)options->top, .edges = true};
+	struct probe_calls_row *rows = NULL;
+	struct probe_sink *sink = NULL;
+	size_t count;
+	struct probe_error *error =
+		probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
+			"the standard output", &sink);
+
+	if (!error)
+		error = probe_calls_rows(calls, false, &rows, &count);
+	if (!error) {
+		probe_sink_calls(sink, rows, count, &view);
+		probe_sink_end(sink);
+		error = out_sink(sink);
+		report_calls(probe_calls_finish(calls), false);
+	}
+	free(rows);
+	probe_sink_free(sink);
+	return error;
+}
+
+static struct probe_error *add_call(void *data, const struct probe_event *event)
+{
+	return probe_calls_add(data, event);
+}
+
+static struct probe_error *report_self(const struct report_options *options, int *status_ret)
+{
+	const struct probe_calls_options wanted = {.keys = options->keys.items,
+		.key_count = options->keys.count,
+		.catalogue = options->catalogue};
+	struct probe_calls *calls = NULL;
+	struct probe_error *error = probe_calls_create(&wanted, &calls);
+
+	if (!error)
+		error = read_events(options->common.operands[0], add_call, calls, status_ret);
+	if (!error)
+		error = print_self(options, calls);
+	probe_calls_free(calls);
+	return error;
+}
+
 static struct probe_error *report(void *data, int *status_ret)
 {
 	struct report_options *options = data;
@@ -184,6 +250,11 @@ static struct probe_error *report(void *data, int *status_ret)
 
 	if (!error)
 		error = catalogue_open(&options->catalogue);
+	if (!error && options->self) {
+		error = report_self(options, status_ret);
+		probe_catalogue_free(options->catalogue);
+		return error;
+	}
 	for (size_t i = 0; !error && i < options->common.operand_count; i++)
 		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
 	if (!error)
@@ -213,6 +284,9 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 			"norm(NAME), tid, pid, cpu, comm or probe; may be repeated"),
 		OPTION(0, "pairs", FLAG, NULL, &options.pairs,
 			"show pairs by key, and those that took longest"),
+		OPTION(0, "self", FLAG, NULL, &options.self,
+			"show the time of functions with and without what they call, their callers "
+			"and callees"),
 		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,
 			"match an end to the begin with the same value, on any thread of the "
 			"process"),

@@ -153,6 +153,18 @@ struct probe_error *out_flush(struct buffer *out, FILE *stream)
 	return error;
 }
 
+struct probe_error *out_sink(struct probe_sink *sink)
+{
+	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	struct probe_error *error = probe_sink_flush(sink);
+
+	while (!error && probe_sink_pending(sink)) {
+		poll(&output, 1, -1);
+		error = probe_sink_flush(sink);
+	}
+	return out_unless_closed(error);
+}
+
 struct probe_error *out_grid(const struct grid *grid)
 {
 	struct winsize size = {0};
@@ -391,4 +403,21 @@ void report_warning(const char *format, ...)
 	fputc('\n', stderr);
 	if (length >= 0)
 		free(text);
+}
+
+void report_calls(struct probe_calls_doubts doubts, bool quiet)
+{
+	if (!quiet && (doubts.open || doubts.unmatched))
+		fprintf(stderr,
+			"probectl: not in these figures: %" PRIu64
+			" begin%s without an end, %" PRIu64 " end%s without a begin\n",
+			COUNTED(doubts.open), COUNTED(doubts.unmatched));
+	if (doubts.untimed)
+		report_warning("%" PRIu64 " call%s that ended while hits were lost %s not counted; "
+			       "larger rings (-b) or fewer functions help, and --full=wait loses "
+			       "none",
+			COUNTED(doubts.untimed), doubts.untimed == 1 ? "is" : "are");
+	if (doubts.left_out)
+		report_warning("%" PRIu64 " call%s had no room of their own in the tables",
+			COUNTED(doubts.left_out));
 }

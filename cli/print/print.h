@@ -13,6 +13,8 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/grid.h"
+#include "probe/calls.h"
+#include "probe/sink.h"
 #include "probe/target.h"
 
 /* Starts a message about a process or file, named next, that could not be read completely. */
@@ -51,6 +53,9 @@ PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
 /* Frees the error and returns NULL if the reader has closed the pipe, which is no error. */
 PROBE_MUST_CHECK struct probe_error *out_unless_closed(struct probe_error *error);
 
+/* Writes all that a sink of standard output holds. Waits for the reader if it is slow. */
+PROBE_MUST_CHECK struct probe_error *out_sink(struct probe_sink *sink);
+
 /* Writes the buffer to a stream and empties the buffer. The stream is flushed later, by main(). */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);
 
@@ -58,6 +63,9 @@ PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream)
 PROBE_MUST_CHECK struct probe_error *out_grid(const struct grid *grid);
 
 /* ---- Standard error ------------------------------------------------------------ */
+
+/* Reports calls that are in no row; if `quiet`, only those that were lost. */
+void report_calls(struct probe_calls_doubts doubts, bool quiet);
 
 /*
  * A standard error stream that never blocks. If a supervisor stops reading its pipe, or the user

@@ -581,8 +581,9 @@ static void after_poll(struct trace *trace)
 	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
 	/* In each round, so that readers know where hits were lost. */
-	if (trace->record)
+	if (trace->record || trace_has_output(trace, PROBE_TRACER_CALLS))
 		trace_report_losses(trace);
+	output_round(trace);
 	if (trace->flight)
 		flight_print(trace);
 	trace->flight = false;
@@ -652,6 +653,7 @@ void trace_run(struct trace *trace)
 		trace_record_unwritten(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
+	output_round(trace);
 	all = probe_trace_sessions(trace->set, &count);
 	for (size_t i = 0; i < count; i++)
 		trace_report_damage(all[i]);

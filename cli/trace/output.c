@@ -32,6 +32,35 @@ void output_flush(struct trace *trace)
 			probe_error_free(probe_sink_flush(trace->tracers[i].sink));
 }
 
+static struct probe_error *add_call(const struct trace_tracer *tracer, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
+		.time_ns = hit->time_ns,
+		.provider = probe->provider,
+		.name = probe->name,
+		.pid = hit->pid,
+		.tid = hit->tid,
+		.cpu = hit->cpu,
+		.pc = hit->pc,
+		.comm = comm,
+		.args = hit->args,
+		.arg_count = hit->arg_count};
+
+	return probe_calls_add(tracer->calls, &event);
+}
+
+void output_round(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+
+		if (tracer->calls)
+			trace_fail(trace, probe_calls_round(tracer->calls, tracer->has_lost));
+		tracer->has_lost = false;
+	}
+}
+
 /* Passes a hit to its tracer. */
 static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 {
@@ -54,6 +83,8 @@ static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 	} else if (tracer->heap)
 		trace_fail(trace,
 			probe_heap_add(tracer->heap, its->traced->session, probe, hit, its->comm));
+	else if (tracer->calls)
+		trace_fail(trace, add_call(tracer, hit, probe, its->comm));
 	else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, its->comm);
 	else if (hit->begin && trace->otlp)
@@ -496,6 +527,29 @@ static struct probe_error *print_stacks(
 	return NULL;
 }
 
+/* ---- Calls ------------------------------------------------------------------ */
+
+static struct probe_error *print_calls(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	struct probe_view view = snapshot_of(trace, tracer, is_interval);
+	struct probe_calls_row *rows;
+	size_t count;
+	struct probe_error *error = probe_calls_rows(tracer->calls, is_interval, &rows, &count);
+
+	if (error)
+		return error;
+	view.edges = trace->verbose;
+	probe_sink_calls(trace->sink, rows, count, &view);
+	free(rows);
+	probe_calls_mark(tracer->calls);
+	tracer->had_interval |= is_interval;
+	tracer->last_ns = clock_monotonic_ns();
+	if (!is_interval)
+		report_calls(probe_calls_finish(tracer->calls), trace->settings.quiet);
+	return NULL;
+}
+
 void trace_tables(struct trace *trace, bool is_interval)
 {
 	size_t count;
@@ -509,6 +563,8 @@ void trace_tables(struct trace *trace, bool is_interval)
 		else if (tracer->output == PROBE_TRACER_STACKS ||
 			 tracer->output == PROBE_TRACER_HEAP)
 			trace_fail(trace, print_stacks(trace, tracer, is_interval));
+		else if (tracer->calls)
+			trace_fail(trace, print_calls(trace, tracer, is_interval));
 		if (!tracer->host || !is_interval || tracer->gone)
 			continue;
 		/* A loaded tracer's status: of all processes together, and of each one. */

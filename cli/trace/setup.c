@@ -54,6 +54,7 @@ static struct probe_error *check_tracers(
 	bool has_tables = asks_metrics || trace_has_output(trace, PROBE_TRACER_ROWS) ||
 			  trace_has_output(trace, PROBE_TRACER_STACKS) ||
 			  trace_has_output(trace, PROBE_TRACER_HEAP) ||
+			  trace_has_output(trace, PROBE_TRACER_CALLS) ||
 			  trace_has_output(trace, PROBE_TRACER_PCP) ||
 			  trace_has_output(trace, PROBE_TRACER_LOADED);
 	const char *first = probe_tracer_name(trace->tracers->spec);
@@ -640,6 +641,7 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		probe_sink_site(trace->sink, probe_target_pid(traced->target), news->site);
 		break;
 	case PROBE_TRACE_LOST:
+		trace->tracers[traced->tracer].has_lost = true;
 		if (!trace->tracers[traced->tracer].folded)
 			output_lost(trace, traced, news->probe, news->count);
 		break;
@@ -710,7 +712,8 @@ static struct probe_error *create_set(struct trace *trace)
 			.options = tracer->options,
 			/* A loaded tracer switches its probes off by itself. */
 			.shares = tracer->output != PROBE_TRACER_LOADED,
-			.is_unordered = tracer->stacks || tracer->heap || trace->directory,
+			.is_unordered =
+				tracer->stacks || tracer->heap || tracer->calls || trace->directory,
 			.is_apart = tracer->sink != trace->sink,
 		};
 	}
@@ -785,8 +788,9 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		struct trace_tracer *tracer = &trace->tracers[i];
 
 		/* In JSON, the text for a number is a field of its own. */
-		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
-					    !trace->settings.json && !trace->directory;
+		tracer->options.described =
+			tracer->calls || (tracer->output == PROBE_TRACER_HITS &&
+						 !trace->settings.json && !trace->directory);
 		tracer->options.texts = tracer->output == PROBE_TRACER_HITS ||
 					tracer->output == PROBE_TRACER_HITS_JSON ||
 					tracer->output == PROBE_TRACER_FLIGHT;

@@ -233,6 +233,10 @@ bool output_is_full(const struct probe_traced *traced, bool wait, void *data);
 void output_lost(struct trace *trace, const struct probe_traced *traced,
 	const struct probe_session_probe *probe, uint64_t lost);
 
+/* Ends a round of reading: calls around lost hits do not count. Call it after all losses are told.
+ */
+void output_round(struct trace *trace);
+
 /* These functions start, poll and end loaded tracers. */
 PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);

@@ -160,7 +160,16 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 		if (!tracer->title)
 			return probe_error_no_memory();
 	}
-	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
+	if (tracer->output == PROBE_TRACER_CALLS) {
+		/* Keys are read from hits; the session has none. */
+		error = probe_calls_create(&(struct probe_calls_options){.keys = base->gather.keys,
+						   .key_count = base->gather.key_count,
+						   .catalogue = base->catalogue},
+			&tracer->calls);
+		tracer->options.gather.key_count = 0;
+	}
+	if (!error)
+		error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
 	if (!error &&
 		(tracer->output == PROBE_TRACER_STACKS || tracer->output == PROBE_TRACER_HEAP)) {
 		probe_tracer_view(tracer->spec, &tracer->options, &view);
@@ -307,6 +316,7 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 		probe_pcp_close(tracers[i].pcp);
 		probe_stacks_free(tracers[i].stacks);
 		probe_heap_free(tracers[i].heap);
+		probe_calls_free(tracers[i].calls);
 		probe_tracer_free(tracers[i].spec);
 		free(tracers[i].title);
 		for (size_t k = 0; k < tracers[i].part.probe_count; k++)

@@ -86,6 +86,8 @@ struct trace_tracer {
 	size_t left_out_told;	     /* number of left-out rows that was last reported */
 	struct probe_stacks *stacks; /* call stacks, for a tracer that counts by call stack */
 	struct probe_heap *heap;     /* memory blocks, for a tracer that sums memory */
+	struct probe_calls *calls;   /* calls of functions, for a tracer of their self time */
+	bool has_lost;		     /* hits of these calls were lost since the last round */
 	/* The output is for another program, so only lines in its format are printed. */
 	bool folded;
 	bool flamegraph, pprof; /* the output is one file in this format */

@@ -321,6 +321,54 @@ static void json_stacks(struct format_context *context, const struct probe_stack
 	}
 }
 
+/* ==== Json calls ============================================================================== */
+
+/*
+ * Functions as JSON, one object each. Times are in nanoseconds. "function" of a caller is null if
+ * no traced function called:
+ *
+ *	{"provider":"...","name":"...","function":"...","count":N,"self":N,"total":N,
+ *	 "callers":[{"function":"...","count":N,"self":N,"total":N},...],"callees":[...],
+ *	 "tracer":"self","ts":N,"interval":N}
+ */
+
+static void call_fields(struct buffer *out, const char *function, const struct probe_calls_sum *sum)
+{
+	json_text(out, "function", function);
+	json_unsigned(out, "count", sum->count);
+	json_unsigned(out, "self", sum->self_ns);
+	json_unsigned(out, "total", sum->total_ns);
+}
+
+static void call_edges(
+	struct buffer *out, const char *name, const struct probe_calls_edge *edges, size_t count)
+{
+	json_open(out, name, '[');
+	for (size_t i = 0; i < count; i++) {
+		json_open(out, NULL, '{');
+		call_fields(out, edges[i].function, &edges[i].sum);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
+static void json_calls(struct format_context *context, const struct probe_calls_row *rows,
+	size_t count, const struct probe_view *view)
+{
+	struct buffer *out = &context->out;
+
+	for (size_t i = 0; i < count; i++) {
+		json_open(out, NULL, '{');
+		json_text(out, "provider", rows[i].provider);
+		json_text(out, "name", rows[i].pair);
+		call_fields(out, rows[i].function, &rows[i].sum);
+		call_edges(out, "callers", rows[i].callers, rows[i].caller_count);
+		call_edges(out, "callees", rows[i].callees, rows[i].callee_count);
+		view_fields(out, view);
+		json_end_line(out);
+	}
+}
+
 /* ==== Json ==================================================================================== */
 
 void json_value(struct buffer *out, const char *name, const struct probe_value *value)
@@ -519,4 +567,5 @@ const struct format format_json = {
 	.site = json_site,
 	.table = json_table,
 	.stacks = json_stacks,
+	.calls = json_calls,
 };

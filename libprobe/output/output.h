@@ -12,6 +12,7 @@
 #include "libprobe/base/grid.h"
 #include "libprobe/base/json.h"
 #include "libprobe/base/map.h"
+#include "probe/calls.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"
 #include "probe/sink.h"
@@ -133,6 +134,8 @@ struct format {
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
+		size_t count, const struct probe_view *view);
+	void (*calls)(struct format_context *context, const struct probe_calls_row *rows,
 		size_t count, const struct probe_view *view);
 	void (*end)(struct format_context *context);
 };

@@ -163,6 +163,13 @@ void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *r
 		sink->format->stacks(&sink->context, rows, count, view);
 }
 
+void probe_sink_calls(struct probe_sink *sink, const struct probe_calls_row *rows, size_t count,
+	const struct probe_view *view)
+{
+	if (!sink->failed && sink->format->calls)
+		sink->format->calls(&sink->context, rows, count, view);
+}
+
 void probe_sink_end(struct probe_sink *sink)
 {
 	if (!sink->failed && sink->format->end)

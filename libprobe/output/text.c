@@ -373,6 +373,8 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 
 static void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view);
+static void text_calls(struct format_context *context, const struct probe_calls_row *rows,
+	size_t count, const struct probe_view *view);
 
 static void text_lost(
 	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
@@ -393,6 +395,7 @@ const struct format format_text = {
 	.lost = text_lost,
 	.table = text_table,
 	.stacks = text_stacks,
+	.calls = text_calls,
 };
 
 /* ==== Text table ============================================================================== */
@@ -858,4 +861,80 @@ static void text_table(struct format_context *context, const struct probe_table 
 	text_more(out, shown.silent, " probe was not hit\n", " probes were not hit\n");
 	if (view->columns & PROBE_COLUMN_PAIRS && !charts)
 		pair_line(out, table);
+}
+
+/* ==== Text calls ============================================================================== */
+
+/*
+ *	FUNCTION            CALLS    SELF  SHARE   TOTAL
+ *	fn:app:parse           10  12.5ms  62.5%  20.0ms
+ *	  <- fn:app:main       10  12.5ms         20.0ms
+ *	  -> fn:app:token     200  7.50ms         7.50ms
+ */
+
+enum { EDGES_SHOWN = 8 };
+
+static void call_cells(struct grid *grid, const struct probe_calls_sum *sum, double whole_ns)
+{
+	char share[32];
+
+	grid_end(grid);
+	grid_number(grid, sum->count);
+	text_duration(&grid->text, (double)sum->self_ns);
+	grid_end(grid);
+	if (whole_ns > 0) {
+		snprintf(share, sizeof(share), "%u.%u%%",
+			(unsigned int)(1000 * (double)sum->self_ns / whole_ns + 0.5) / 10,
+			(unsigned int)(1000 * (double)sum->self_ns / whole_ns + 0.5) % 10);
+		buffer_string(&grid->text, share);
+	}
+	grid_end(grid);
+	text_duration(&grid->text, (double)sum->total_ns);
+	grid_end(grid);
+}
+
+static void call_edge_rows(
+	struct grid *grid, const char *arrow, const struct probe_calls_edge *edges, size_t count)
+{
+	size_t shown = count > EDGES_SHOWN ? EDGES_SHOWN : count;
+
+	for (size_t i = 0; i < shown; i++) {
+		buffer_string(&grid->text, arrow);
+		buffer_escaped(&grid->text, edges[i].function ? edges[i].function : "(not traced)");
+		call_cells(grid, &edges[i].sum, 0);
+	}
+	if (shown < count) {
+		buffer_string(&grid->text, arrow);
+		text_more(&grid->text, count - shown, " more", " more");
+		for (int i = 0; i < 5; i++)
+			grid_end(grid);
+	}
+}
+
+static void text_calls(struct format_context *context, const struct probe_calls_row *rows,
+	size_t count, const struct probe_view *view)
+{
+	size_t shown = view->top && view->top < count ? view->top : count;
+	AUTO(grid_deinit) struct grid grid;
+	double whole_ns = 0;
+
+	text_heading(context, view);
+	grid_init(&grid);
+	grid_titles(&grid, "FUNCTION<CALLS>SELF>SHARE>TOTAL>");
+	for (size_t i = 0; i < count; i++)
+		whole_ns += (double)rows[i].sum.self_ns;
+	for (size_t i = 0; i < shown; i++) {
+		buffer_escaped(&grid.text, rows[i].function);
+		call_cells(&grid, &rows[i].sum, whole_ns);
+		if (!view->edges)
+			continue;
+		call_edge_rows(&grid, "  <- ", rows[i].callers, rows[i].caller_count);
+		call_edge_rows(&grid, "  -> ", rows[i].callees, rows[i].callee_count);
+	}
+	if (count)
+		grid_print(&grid, &context->out, 0);
+	else
+		buffer_string(&context->out, "no call has ended\n");
+	text_more(&context->out, count - shown, " more function (--top)\n",
+		" more functions (--top)\n");
 }

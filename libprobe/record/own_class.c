@@ -611,23 +611,24 @@ static enum own_meaning meaning_of(
 }
 
 /*
- * Splits "provider:name" at the first colon. Without a colon, the provider is "". Makes one
- * allocation, which starts with the provider. Returns false if out of memory.
+ * Splits "provider:name" at the first colon; the provider of a function, "fn:FILE", has one of its
+ * own. Without a colon, the provider is "". Makes one allocation, which starts with the provider.
+ * Returns false if out of memory.
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {
-	size_t length = strlen(full);
-	char *copy = calloc(1, length + 2), *colon;
+	size_t length = strlen(full), skipped = sdt_is_function(full) ? strlen(SDT_FUNCTIONS) : 0;
+	const char *colon = strchr(full + skipped, ':');
+	char *copy = calloc(1, length + 2);
 
 	*provider_ret = copy;
 	if (!copy)
 		return false;
 	/* Without a colon, a NUL before the name is the provider. */
-	memcpy(copy + (strchr(full, ':') ? 0 : 1), full, length);
-	colon = strchr(copy, ':');
+	memcpy(copy + (colon ? 0 : 1), full, length);
 	if (colon)
-		*colon = '\0';
-	*name_ret = colon ? colon + 1 : copy + 1;
+		copy[colon - full] = '\0';
+	*name_ret = copy + (colon ? colon - full : 0) + 1;
 	return true;
 }
 

@@ -100,14 +100,34 @@ static struct node *find_node(
 	return node;
 }
 
+void export_frame_text(struct buffer *out, struct buffer *key, const struct probe_event *event,
+	const struct probe_span_pair *pair, const struct export_settings *settings)
+{
+	static const char *const calls[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
+	bool is_call = false, blank;
+
+	export_key_text(key, event, settings);
+	/* An interpreter's pair stands for calls, whose function's name is an argument. */
+	for (size_t i = 0; pair && i < sizeof(calls) / sizeof(calls[0]); i++)
+		is_call |= !strcmp(pair->name, calls[i]);
+	blank = key->length && is_call; /* skip the blank before the key */
+	if (!blank) {
+		buffer_string(out, event->provider);
+		buffer_char(out, ':');
+		buffer_string(out, pair && pair->name[0] ? pair->name : event->name);
+	}
+	if (key->length)
+		buffer_bytes(out, key->data + blank, key->length - blank);
+	out->no_memory |= key->no_memory;
+	key->length = 0;
+}
+
 /* Finds or adds an event's node, in the span `around` or at the bottom of its thread's stack. */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
-	static const char *const calls[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
 	bool has_callers = event->stack && folded->settings.options->hits;
 	struct node *parent = around && !has_callers ? around->data : NULL;
-	bool is_call = false, blank;
 
 	if (!parent) {
 		buffer_string(&folded->text, event->comm ? event->comm : "?");
@@ -124,20 +144,7 @@ static struct node *frame_of(struct folded_export *folded, const struct probe_ev
 		if (!parent)
 			return NULL;
 	}
-	export_key_text(&folded->key, event, &folded->settings);
-	/* An interpreter's pair stands for calls, whose function's name is an argument. */
-	for (size_t i = 0; pair && i < sizeof(calls) / sizeof(calls[0]); i++)
-		is_call |= !strcmp(pair->name, calls[i]);
-	blank = folded->key.length && is_call; /* skip the blank before the key */
-	if (!blank) {
-		buffer_string(&folded->text, event->provider);
-		buffer_char(&folded->text, ':');
-		buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
-	}
-	if (folded->key.length)
-		buffer_bytes(&folded->text, folded->key.data + blank, folded->key.length - blank);
-	folded->text.no_memory |= folded->key.no_memory;
-	folded->key.length = 0;
+	export_frame_text(&folded->text, &folded->key, event, pair, &folded->settings);
 	return find_node(folded, parent, find_label(folded, pair));
 }
 

@@ -560,5 +560,11 @@ extern const struct export_format export_flamegraph;
 /* Appends an event's readable values for the keys, each after a blank. */
 void export_key_text(struct buffer *out, const struct probe_event *event,
 	const struct export_settings *settings);
+/*
+ * Appends the name of a frame: that of the pair, or of the event if `pair` is NULL, and the values
+ * of the keys. `key` is room for these, and is empty.
+ */
+void export_frame_text(struct buffer *out, struct buffer *key, const struct probe_event *event,
+	const struct probe_span_pair *pair, const struct export_settings *settings);
 
 #endif

@@ -196,13 +196,16 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
 	struct probe_span **ret)
 {
+	const struct probe_event bare = {
+		.time_ns = event->time_ns, .pid = event->pid, .tid = event->tid, .cpu = -1};
+	const struct probe_event *kept = spans->options.nested ? &bare : event;
 	struct begins_stack *stack = begins_make(&spans->begins, key);
-	size_t size = event_packed_size(event);
+	size_t size = event_packed_size(kept);
 	struct open_span *span = stack ? calloc(1, sizeof(*span) + size) : NULL;
 
 	if (span) {
 		/* The copy of the event and all that it points to is behind the span. */
-		event_pack(event, span + 1);
+		event_pack(kept, span + 1);
 		span->public.begin = *event_unpack(span + 1, size);
 		span->pair = probe->pair;
 		span->public.pair = probe->pair;
@@ -330,6 +333,8 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (!begin)
 		return NULL;
 	begin->pair->ended = true;
+	while (spans->options.nested && span_at(stack, stack->depth - 1) != begin)
+		give_up(spans, span_at(stack, stack->depth - 1));
 	cross(stack, begin);
 	if (begin->public.parent && event->time_ns > begin->public.begin.time_ns)
 		begin->public.parent->inner_ns += event->time_ns - begin->public.begin.time_ns;

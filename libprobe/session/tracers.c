@@ -386,6 +386,23 @@ static struct probe_error *configure_stacks(
 	return NULL;
 }
 
+/* Sets the session's options for tracer self, which needs each begin and each end. */
+static struct probe_error *configure_calls(struct probe_session_options *options)
+{
+	if (options->filter || options->gather.match || options->sample_every > 1 ||
+		options->sample_rate)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer 'self' needs each begin and end of a thread: without -f, --match, "
+			"--every and --rate");
+	options->kind = PROBE_SESSION_RECORD;
+	options->described = true;
+	if (!options->ring_bytes) {
+		options->ring_bytes = RING_BYTES;
+		options->may_shrink = true;
+	}
+	return NULL;
+}
+
 struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	size_t pattern_count, struct probe_session_options *options)
 {
@@ -401,6 +418,8 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	options->spans = kind->has_spans;
 	if (tracer_has_stacks(kind))
 		return configure_stacks(spec, options);
+	if (kind->output == PROBE_TRACER_CALLS)
+		return configure_calls(options);
 	/* A loaded tracer gets the filter's value. */
 	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
 	if (kind->output != PROBE_TRACER_ROWS) {
@@ -619,6 +638,17 @@ const struct tracer_kind tracer_builtin[] = {
 		.has_pairs = true,
 		.has_spans = true,
 		.pairing = PROBE_PAIRING_LISTED,
+	},
+	/* Each entry and exit is a record. */
+	{
+		.name = "self",
+		.usage = "self",
+		.help = "the time of functions with and without what they call; -v adds callers "
+			"and callees",
+		.output = PROBE_TRACER_CALLS,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_NAMES,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
 	},
 	/* New records overwrite the oldest ones. They are read on demand. */
 	{

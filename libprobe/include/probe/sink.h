@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "calls.h"
 #include "error.h"
 #include "stacks.h"
 #include "table.h"
@@ -96,6 +97,13 @@ void probe_sink_table(
 
 /* Adds call stacks, as probe_stacks_rows() returns them. */
 void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view);
+
+/*
+ * Adds functions, as probe_calls_rows() returns them. Text has callers and callees only with
+ * view->edges.
+ */
+void probe_sink_calls(struct probe_sink *sink, const struct probe_calls_row *rows, size_t count,
 	const struct probe_view *view);
 
 /* Ends the output. Call it after everything else was added. */

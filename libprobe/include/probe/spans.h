@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Most start events that are kept: for a thread (or for a value that is matched), and in total. */
-enum { PROBE_SPANS_OWNER_MAX = 256, PROBE_SPANS_MAX = 1 << 16 };
+enum { PROBE_SPANS_OWNER_MAX = 1024, PROBE_SPANS_MAX = 1 << 16 };
 
 struct probe_spans;
 
@@ -78,6 +78,11 @@ struct probe_spans_options {
 	 * these arguments. If NULL, an end event belongs to the newest start event. Borrowed.
 	 */
 	const struct probe_catalogue *catalogue;
+	/*
+	 * The spans of a thread nest, as calls do: an end event gives up the newer spans of its
+	 * thread. `begin` of a span has no arguments, names and stack.
+	 */
+	bool nested;
 };
 
 /*

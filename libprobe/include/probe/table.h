@@ -118,6 +118,7 @@ struct probe_view {
 	bool pprof;	   /* with `folded`: write a profile of pprof, a binary file */
 	bool heap;	   /* stacks are stacks of a heap (probe/heap.h) */
 	bool live;	   /* for a heap: show the bytes that are not freed, not all bytes */
+	bool edges;	   /* text: with the callers and callees of functions (probe/calls.h) */
 	bool times;	   /* values are nanoseconds */
 	bool tags;	   /* metrics: those of pmtrace(3), as its agent names them */
 	const char *value; /* the expression of the values, or NULL */

@@ -149,7 +149,8 @@ enum probe_tracer_output {
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED,	/* output of a shared object: probe_tracer_host_start() */
 	PROBE_TRACER_METRICS,	/* rows, as metrics (probe/metrics.h) */
-	PROBE_TRACER_HEAP	/* allocated bytes by call stack (probe/heap.h) */
+	PROBE_TRACER_HEAP,	/* allocated bytes by call stack (probe/heap.h) */
+	PROBE_TRACER_CALLS	/* self time of functions (probe/calls.h) */
 };
 
 /*

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls of functions: self time, total time, callers and callees.
+ *
+ *	calls -> spans: the calls that have not ended, in a stack for each thread
+ *	      -> functions, by pair and name
+ *	      -> edges, by caller and callee
+ *
+ * When a call ends, its time is added to the function and to the edge from its caller. A recursive
+ * function's total time is that of its outermost calls; an edge's is that of its outermost calls.
+ *
+ * Sums of the current round wait in `recent` until it is known that no hits were lost.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/record/record.h"
+#include "libprobe/report/report.h"
+#include "probe/calls.h"
+
+enum { CALLED_MAX = 1 << 16, EDGES_MAX = 1 << 18, LOSS_ROUNDS = 2 };
+
+/* The sums of a function or of an edge. */
+struct item {
+	struct probe_calls_sum sum, marked, recent;
+	struct item *next; /* the next item of calls->recent */
+	bool is_recent, is_function;
+};
+
+struct call_function {
+	struct item its;
+	const struct probe_span_pair *pair;
+	const char *text; /* in the map's key */
+	/* while rows are made: the index of its row, or SIZE_MAX, and the row's sum */
+	size_t row;
+	struct probe_calls_sum shown;
+};
+
+struct call_edge {
+	struct item its;
+	struct call_function *caller, *callee; /* the caller may be NULL */
+};
+
+struct probe_calls {
+	struct export_settings settings; /* only its keys are used */
+	struct probe_spans *spans;
+	struct map functions, edges;
+	struct item *recent;
+	struct buffer text, key;
+	struct probe_calls_doubts doubts;
+	unsigned int loss_rounds; /* rounds that may have calls around a loss */
+};
+
+static void unended(void *data, struct probe_span *span)
+{
+	struct probe_calls *calls = data;
+
+	calls->doubts.open += !span->is_cut;
+}
+
+static struct probe_error *parse_keys(
+	struct probe_calls *calls, const struct probe_calls_options *options)
+{
+	static const char *const names[] = {"class", "method", "function"};
+	bool by_name = !options->key_count && options->catalogue;
+	const char *const *keys = by_name ? names : options->keys;
+	size_t count = by_name ? sizeof(names) / sizeof(names[0]) : options->key_count;
+	struct export_settings *settings = &calls->settings;
+	struct probe_error *error = NULL;
+
+	if (count > PROBE_EXPORT_KEYS_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "at most %d keys can be given", PROBE_EXPORT_KEYS_MAX);
+	for (size_t i = 0; i < count && !error; i++) {
+		error = key_parse(keys[i], strlen(keys[i]), options->catalogue, (uint8_t)i,
+			&settings->keys[i]);
+		settings->key_count += !error;
+	}
+	return error;
+}
+
+struct probe_error *probe_calls_create(
+	const struct probe_calls_options *options, struct probe_calls **ret)
+{
+	struct probe_calls *calls = calloc(1, sizeof(*calls));
+	const struct probe_spans_options spans = {.match = -1,
+		.match_end = -1,
+		.nested = true,
+		.unended = unended,
+		.data = calls,
+		.catalogue = options->catalogue};
+	struct probe_error *error;
+
+	if (!calls)
+		return probe_error_no_memory();
+	error = buffer_init(&calls->text) && buffer_init(&calls->key) ? parse_keys(calls, options)
+								      : probe_error_no_memory();
+	if (!error)
+		error = probe_spans_create(&spans, &calls->spans);
+	if (error) {
+		probe_calls_free(calls);
+		return error;
+	}
+	*ret = calls;
+	return NULL;
+}
+
+void probe_calls_free(struct probe_calls *calls)
+{
+	if (!calls)
+		return;
+	probe_spans_free(calls->spans);
+	map_clear(&calls->functions);
+	map_clear(&calls->edges);
+	for (size_t i = 0; i < calls->settings.key_count; i++)
+		key_deinit(&calls->settings.keys[i]);
+	if (calls->text.c_locale)
+		buffer_deinit(&calls->text);
+	if (calls->key.c_locale)
+		buffer_deinit(&calls->key);
+	free(calls);
+}
+
+/* ---- Adding ------------------------------------------------------------------------------- */
+
+static void sum_add(struct probe_calls_sum *to, const struct probe_calls_sum *sum)
+{
+	to->count += sum->count;
+	to->self_ns += sum->self_ns;
+	to->total_ns += sum->total_ns;
+}
+
+/* Adds a call; without its total time if it `is_inner`, inside one of the same item. */
+static void item_add(struct probe_calls *calls, struct item *item,
+	const struct probe_calls_sum *sum, bool is_inner)
+{
+	struct probe_calls_sum its = *sum;
+
+	if (is_inner)
+		its.total_ns = 0;
+	if (!item->is_recent) {
+		item->is_recent = true;
+		item->next = calls->recent;
+		calls->recent = item;
+	}
+	sum_add(&item->recent, &its);
+}
+
+/* Finds or adds the function of a start event. At the limit, all others are one, "(other)". */
+static struct call_function *find_function(struct probe_calls *calls,
+	const struct probe_event *event, const struct probe_span_pair *pair)
+{
+	struct call_function *function = NULL;
+	struct map_part key[2] = {MAP_OBJECT(pair)};
+
+	calls->text.length = 0;
+	export_frame_text(&calls->text, &calls->key, event, pair, &calls->settings);
+	buffer_char(&calls->text, '\0');
+	if (calls->text.no_memory)
+		return NULL;
+	key[1] = map_text(calls->text.data);
+	if (calls->functions.count >= CALLED_MAX) {
+		function = map_find(&calls->functions, key, 2);
+		if (function)
+			return function;
+		pair = NULL;
+		key[1] = map_text("(other)");
+	}
+	function = map_add(&calls->functions, sizeof(*function), key, 2);
+	if (function) {
+		function->its.is_function = true;
+		function->pair = pair;
+		function->text = (const char *)map_key(function) + sizeof(pair);
+	}
+	return function;
+}
+
+static struct probe_error *end_call(
+	struct probe_calls *calls, const struct probe_event *event, const struct probe_span *span)
+{
+	struct call_function *caller = span->parent ? span->parent->data : NULL;
+	struct call_function *function = span->data;
+	struct call_function *const both[] = {caller, function};
+	const struct map_part key[] = {MAP_OBJECT(both)};
+	uint64_t ns =
+		event->time_ns > span->begin.time_ns ? event->time_ns - span->begin.time_ns : 0;
+	const struct probe_calls_sum sum = {.count = 1,
+		.self_ns = ns > span->inner_ns ? ns - span->inner_ns : 0,
+		.total_ns = ns};
+	bool in_function = false, in_edge = false;
+	struct call_edge *edge = map_find(&calls->edges, key, 1);
+
+	if (!edge && calls->edges.count < EDGES_MAX) {
+		edge = map_add(&calls->edges, sizeof(*edge), key, 1);
+		if (!edge)
+			return probe_error_no_memory();
+		edge->caller = caller;
+		edge->callee = function;
+	}
+	for (const struct probe_span *outer = span->parent; outer; outer = outer->parent) {
+		if (outer->data != function)
+			continue;
+		in_function = true;
+		in_edge |= (outer->parent ? outer->parent->data : NULL) == (void *)caller;
+	}
+	item_add(calls, &function->its, &sum, in_function);
+	if (edge)
+		item_add(calls, &edge->its, &sum, in_edge);
+	calls->doubts.left_out += !edge || !function->pair;
+	return NULL;
+}
+
+struct probe_error *probe_calls_add(struct probe_calls *calls, const struct probe_event *event)
+{
+	enum probe_span_kind kind;
+	struct probe_span *span;
+	struct probe_error *error;
+
+	if (system_event_is(event))
+		return NULL;
+	if (event->begin)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"self time needs begins and ends in the order of their times, and a span "
+			"comes when it ends: use what was traced or recorded without -t span");
+	error = probe_spans_add(calls->spans, event, &kind, &span);
+	if (error)
+		return error;
+	if (kind == PROBE_SPAN_END)
+		return end_call(calls, event, span);
+	calls->doubts.unmatched += kind == PROBE_SPAN_UNMATCHED;
+	if (kind != PROBE_SPAN_BEGIN)
+		return NULL;
+	span->data = find_function(calls, event, span->pair);
+	return span->data ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *probe_calls_round(struct probe_calls *calls, bool lost)
+{
+	const struct probe_event loss = {.kind = PROBE_EVENT_LOST, .cpu = -1};
+	enum probe_span_kind kind;
+	struct probe_span *span;
+	struct item *item;
+	bool drops;
+
+	if (lost)
+		calls->loss_rounds = LOSS_ROUNDS;
+	drops = calls->loss_rounds > 0;
+	calls->loss_rounds -= drops;
+	while ((item = calls->recent)) {
+		calls->recent = item->next;
+		item->is_recent = false;
+		if (!drops)
+			sum_add(&item->sum, &item->recent);
+		else if (item->is_function)
+			calls->doubts.untimed += item->recent.count;
+		item->recent = (struct probe_calls_sum){0};
+	}
+	return drops ? probe_spans_add(calls->spans, &loss, &kind, &span) : NULL;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+static struct probe_calls_sum sum_of(const struct item *item, bool is_interval)
+{
+	struct probe_calls_sum sum = item->sum;
+
+	sum_add(&sum, &item->recent);
+	if (is_interval) {
+		sum.count -= item->marked.count;
+		sum.self_ns -= item->marked.self_ns;
+		sum.total_ns -= item->marked.total_ns;
+	}
+	return sum;
+}
+
+void probe_calls_mark(struct probe_calls *calls)
+{
+	struct map *const maps[] = {&calls->functions, &calls->edges};
+
+	/* Functions and edges begin with their items. */
+	for (size_t m = 0; m < 2; m++)
+		for (size_t i = 0; i < maps[m]->room; i++) {
+			struct item *item = map_at(maps[m], i);
+
+			if (item)
+				item->marked = sum_of(item, false);
+		}
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct call_function *x = *(struct call_function *const *)a;
+	const struct call_function *y = *(struct call_function *const *)b;
+
+	if (x->shown.self_ns != y->shown.self_ns)
+		return x->shown.self_ns > y->shown.self_ns ? -1 : 1;
+	return strcmp(x->text, y->text);
+}
+
+/* An edge, and the row that it belongs to. */
+struct side {
+	size_t row;
+	struct probe_calls_edge edge;
+};
+
+static int compare_sides(const void *a, const void *b)
+{
+	const struct side *x = a, *y = b;
+
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	if (x->edge.sum.total_ns != y->edge.sum.total_ns)
+		return x->edge.sum.total_ns > y->edge.sum.total_ns ? -1 : 1;
+	return !x->edge.function || !y->edge.function ? !y->edge.function - !x->edge.function
+						      : strcmp(x->edge.function, y->edge.function);
+}
+
+/*
+ * Gives rows their callers or callees, in edges[]. A function without any end
+ * is no caller: its begins may be all that is traced of it.
+ */
+static void add_edges(const struct probe_calls *calls, bool is_interval, bool callees,
+	struct side *sides, struct probe_calls_row *rows, struct probe_calls_edge *edges)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < calls->edges.room; i++) {
+		const struct call_edge *edge = map_at(&calls->edges, i);
+		const struct call_function *caller = edge ? edge->caller : NULL;
+		struct probe_calls_sum sum;
+
+		if (!edge)
+			continue;
+		sum = sum_of(&edge->its, is_interval);
+		if (caller && caller->pair && !caller->pair->ended)
+			caller = NULL;
+		if (!sum.count || (callees && (!caller || caller->row == SIZE_MAX)) ||
+			(!callees && edge->callee->row == SIZE_MAX))
+			continue;
+		sides[count++] = (struct side){.row = callees ? caller->row : edge->callee->row,
+			.edge = {.function = callees  ? edge->callee->text
+					     : caller ? caller->text
+						      : NULL,
+				.sum = sum}};
+	}
+	qsort(sides, count, sizeof(*sides), compare_sides);
+	for (size_t i = 0; i < count; i++) {
+		struct probe_calls_row *row = &rows[sides[i].row];
+
+		edges[i] = sides[i].edge;
+		if (callees && !row->callee_count++)
+			row->callees = &edges[i];
+		if (!callees && !row->caller_count++)
+			row->callers = &edges[i];
+	}
+}
+
+struct probe_error *probe_calls_rows(const struct probe_calls *calls, bool is_interval,
+	struct probe_calls_row **ret, size_t *count_ret)
+{
+	size_t functions = calls->functions.count, edge_count = calls->edges.count, count = 0;
+	AUTO_FREE struct side *sides = calloc(edge_count + 1, sizeof(*sides));
+	AUTO_FREE struct call_function **shown = calloc(functions + 1, sizeof(*shown));
+	struct probe_calls_row *rows =
+		calloc(1, functions * sizeof(*rows) + 2 * edge_count * sizeof(*rows->callers) + 1);
+	struct probe_calls_edge *edges = (struct probe_calls_edge *)(rows + functions);
+
+	if (!sides || !shown || !rows) {
+		free(rows);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < calls->functions.room; i++) {
+		struct call_function *function = map_at(&calls->functions, i);
+
+		if (!function)
+			continue;
+		function->row = SIZE_MAX;
+		function->shown = sum_of(&function->its, is_interval);
+		if (function->shown.count)
+			shown[count++] = function;
+	}
+	qsort(shown, count, sizeof(*shown), compare_functions);
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_span_pair *pair = shown[i]->pair;
+
+		shown[i]->row = i;
+		rows[i] = (struct probe_calls_row){.provider = pair ? pair->provider : NULL,
+			.pair = pair ? pair->name : NULL,
+			.function = shown[i]->text,
+			.sum = shown[i]->shown};
+	}
+	add_edges(calls, is_interval, false, sides, rows, edges);
+	add_edges(calls, is_interval, true, sides, rows, edges + edge_count);
+	*ret = rows;
+	*count_ret = count;
+	return NULL;
+}
+
+struct probe_calls_doubts probe_calls_finish(struct probe_calls *calls)
+{
+	probe_spans_finish(calls->spans);
+	return calls->doubts;
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Self time: the calls, callers and callees of a program that counts its own, live and in a record;
+# total time is self time and that of the callees. The same for the functions of a Python script.
+. tests/integration/lib.sh
+need cc jq
+
+cd "$SCRATCH" || die "no folder"
+cat >nest.c <<'C'
+#include <setjmp.h>
+#include <stdio.h>
+
+#define OWN __attribute__((noinline, noclone))
+
+static volatile int spins;
+static jmp_buf back;
+
+static void spin(int times)
+{
+	for (spins = 0; spins < times; spins++)
+		;
+}
+
+OWN int leaf(int x) { spin(30); return x + spins; }
+OWN int middle(int x) { spin(20); x += leaf(x); x += leaf(x + 1); spin(5); return x + spins; }
+OWN int again(int x) { spin(10); x = x > 1 ? again(x - 1) + leaf(x) : leaf(x); spin(3); return x + spins; }
+OWN int left(int x) { spin(5); x = leaf(x); if (x) longjmp(back, 1); spin(9); return x + spins; }
+OWN int catches(int x) { spin(5); if (!setjmp(back)) x += left(x); spin(5); return x + spins; }
+OWN int top(int x)
+{
+	spin(10);
+	x += middle(x);
+	x += middle(x + 1);
+	x += again(5);
+	x += catches(x);
+	spin(10);
+	return x + spins;
+}
+
+int main(void)
+{
+	int sum = 0;
+
+	for (int i = 0; i < 200; i++)
+		sum += top(i);
+	return sum == 1;
+}
+C
+cc -O1 -fno-optimize-sibling-calls -o nest nest.c || die "cannot build the program"
+names=(leaf middle again left catches top)
+functions=("${names[@]/#/fn:nest:}")
+
+# The calls of each function, and its callers with theirs. `left` never returns: a jump ends it, so
+# it has no time, and is not known to be a function.
+cat >wanted <<'W'
+again 1000 again=800,top=200
+catches 200 top=200
+leaf 2000 =200,again=1000,middle=800
+middle 400 top=400
+top 200 =200
+W
+
+# calls FILE: the same of the rows in FILE
+calls()
+{
+	jq -r 'select(.function) | "\(.name) \(.count) " + ([.callers[] |
+		"\(.function // "" | sub(".*:"; ""))=\(.count)"] | sort | join(","))' "$1" | sort
+}
+
+# adds_up FILE: is a function's total its self time and what its callees took? Not if it calls
+# itself, and not if a jump leaves what it calls.
+adds_up()
+{
+	jq -e -s 'map(select(.function)) | map({key: .name, value: .}) | from_entries |
+		([.top, .middle] | all(.total == .self + ([.callees[].total] | add))) and
+		.leaf.total == .leaf.self and .again.total >= .again.self and
+		.top.total >= ([.middle.total, .again.total, .catches.total] | add) and
+		([.[] | .self] | add) == .top.total' "$1" >/dev/null ||
+		fail "$1 does not add up: $(cat "$1")"
+}
+
+"$PROBECTL" trace -t self --json -b 8M -o live "${functions[@]}" -- ./nest 2>live.err ||
+	fail "trace: $(cat live.err)"
+same "the calls" "$(calls live)" "$(cat wanted)"
+adds_up live
+grep -q '200 begins without an end, 0 ends without a begin' live.err || fail "not told: $(cat live.err)"
+same "lines that are no rows" "$(jq -c 'select(.function | not)' live)" ""
+
+returns=("${functions[@]/%/:return}")
+"$PROBECTL" record -b 8M -o record "${functions[@]}" "${returns[@]}" -- ./nest 2>record.err ||
+	fail "record: $(cat record.err)"
+"$PROBECTL" report --self --json record >reported 2>report.err || fail "report: $(cat report.err)"
+same "the calls in a record" "$(calls reported)" "$(cat wanted)"
+adds_up reported
+"$PROBECTL" report --self record >text 2>/dev/null
+grep -Eq '^  <- fn:nest:top +400 ' text && grep -Eq '^  -> fn:nest:leaf +800 ' text ||
+	fail "the text has no callers and callees: $(cat text)"
+"$PROBECTL" export -F folded record 2>/dev/null | grep -q '^nest;fn:nest:top;fn:nest:middle;fn:nest:leaf [0-9]*$' ||
+	fail "the stacks have no functions"
+
+# Text without -v, and what cannot be asked.
+"$PROBECTL" trace -t self -q -b 8M -o plain "${functions[@]}" -- ./nest || fail "trace -q"
+same "the functions" "$(awk 'NR > 1 {print $1}' plain | sort | tr '\n' ' ')" \
+	"fn:nest:again fn:nest:catches fn:nest:leaf fn:nest:middle fn:nest:top "
+"$PROBECTL" trace -t self -f 'arg0 > 1' "${functions[@]}" -- ./nest 2>said && fail "-f is taken"
+grep -q "tracer 'self' needs each begin and end" said || fail "not told: $(cat said)"
+"$PROBECTL" report --self --pairs record 2>said && fail "--pairs is taken"
+
+# ---- Python ------------------------------------------------------------------------------
+
+interpreter=/usr/bin/python3.11
+[ -x "$interpreter" ] && has_probes "$interpreter" && need setarch || finish
+cat >calls.py <<'P'
+def inner(n):
+    return n * 2
+
+def outer(n):
+    return sum(inner(i) for i in range(n)) + inner(n)
+
+for i in range(50):
+    outer(10)
+P
+"$PROBECTL" trace -t self --json -b 8M -o python 'python:function__*' -- \
+	setarch -R "$interpreter" -S -E calls.py 2>python.err || fail "python: $(cat python.err)"
+same "Python's calls" "$(jq -r 'select(.function == "inner" or .function == "outer") |
+	"\(.function) \(.count) " + ([.callers[] | "\(.function)=\(.count)"] | sort | join(","))' python | sort)" \
+	"inner 550 <genexpr>=500,outer=50
+outer 50 <module>=50"
+finish
