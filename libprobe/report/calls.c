@@ -24,6 +24,7 @@ enum { CALLED_MAX = 1 << 16, EDGES_MAX = 1 << 18, LOSS_ROUNDS = 2 };
 /* The sums of a function or of an edge. */
 struct item {
 	struct probe_calls_sum sum, marked, recent;
+	uint64_t open;	   /* calls that have not ended, in all threads */
 	struct item *next; /* the next item of calls->recent */
 	bool is_recent, is_function;
 };
@@ -37,6 +38,7 @@ struct call_function {
 	struct probe_calls_sum shown;
 };
 
+/* A caller and its callee: the data of an open span. */
 struct call_edge {
 	struct item its;
 	struct call_function *caller, *callee; /* the caller may be NULL */
@@ -52,11 +54,20 @@ struct probe_calls {
 	unsigned int loss_rounds; /* rounds that may have calls around a loss */
 };
 
+/* Notes that the call of an edge has ended, or was left. */
+static void close_call(struct call_edge *edge)
+{
+	edge->its.open--;
+	edge->callee->its.open--;
+}
+
 static void unended(void *data, struct probe_span *span)
 {
 	struct probe_calls *calls = data;
 
 	calls->doubts.open += !span->is_cut;
+	if (span->data)
+		close_call(span->data);
 }
 
 static struct probe_error *parse_keys(
@@ -147,27 +158,13 @@ static void item_add(struct probe_calls *calls, struct item *item,
 	sum_add(&item->recent, &its);
 }
 
-/* Finds or adds the function of a start event. At the limit, all others are one, "(other)". */
-static struct call_function *find_function(struct probe_calls *calls,
-	const struct probe_event *event, const struct probe_span_pair *pair)
+/* Finds or adds a function. Returns NULL if out of memory. */
+static struct call_function *add_function(
+	struct probe_calls *calls, const struct probe_span_pair *pair, const char *text)
 {
-	struct call_function *function = NULL;
-	struct map_part key[2] = {MAP_OBJECT(pair)};
+	struct call_function *function = map_add(
+		&calls->functions, sizeof(*function), MAP_KEY(MAP_OBJECT(pair), map_text(text)));
 
-	calls->text.length = 0;
-	export_frame_text(&calls->text, &calls->key, event, pair, &calls->settings);
-	buffer_char(&calls->text, '\0');
-	if (calls->text.no_memory)
-		return NULL;
-	key[1] = map_text(calls->text.data);
-	if (calls->functions.count >= CALLED_MAX) {
-		function = map_find(&calls->functions, key, 2);
-		if (function)
-			return function;
-		pair = NULL;
-		key[1] = map_text("(other)");
-	}
-	function = map_add(&calls->functions, sizeof(*function), key, 2);
 	if (function) {
 		function->its.is_function = true;
 		function->pair = pair;
@@ -176,39 +173,97 @@ static struct call_function *find_function(struct probe_calls *calls,
 	return function;
 }
 
-static struct probe_error *end_call(
+/* Returns the function that stands for all that find no room in a table. */
+static struct call_function *other_function(struct probe_calls *calls)
+{
+	return add_function(calls, NULL, "(other)");
+}
+
+/* Finds or adds the function of a start event. Returns NULL if out of memory. */
+static struct call_function *find_function(struct probe_calls *calls,
+	const struct probe_event *event, const struct probe_span_pair *pair)
+{
+	struct call_function *function;
+
+	calls->text.length = 0;
+	export_frame_text(&calls->text, &calls->key, event, pair, &calls->settings);
+	buffer_char(&calls->text, '\0');
+	if (calls->text.no_memory)
+		return NULL;
+	if (calls->functions.count < CALLED_MAX)
+		return add_function(calls, pair, calls->text.data);
+	function =
+		map_find(&calls->functions, MAP_KEY(MAP_OBJECT(pair), map_text(calls->text.data)));
+	return function ? function : other_function(calls);
+}
+
+/* Finds or adds an edge. Returns NULL if out of memory. */
+static struct call_edge *find_edge(
+	struct probe_calls *calls, struct call_function *caller, struct call_function *callee)
+{
+	struct call_function *both[] = {caller, callee};
+	struct call_edge *edge = map_find(&calls->edges, MAP_KEY(MAP_OBJECT(both)));
+
+	if (edge)
+		return edge;
+	if (calls->edges.count >= EDGES_MAX) {
+		both[0] = other_function(calls);
+		if (!both[0])
+			return NULL;
+	}
+	edge = map_add(&calls->edges, sizeof(*edge), MAP_KEY(MAP_OBJECT(both)));
+	if (edge) {
+		edge->caller = both[0];
+		edge->callee = callee;
+	}
+	return edge;
+}
+
+/* Sets span->data. */
+static struct probe_error *begin_call(
+	struct probe_calls *calls, const struct probe_event *event, struct probe_span *span)
+{
+	const struct call_edge *outer = span->parent ? span->parent->data : NULL;
+	struct call_function *function = find_function(calls, event, span->pair);
+	struct call_edge *edge =
+		function ? find_edge(calls, outer ? outer->callee : NULL, function) : NULL;
+
+	if (!edge)
+		return probe_error_no_memory();
+	span->data = edge;
+	edge->its.open++;
+	function->its.open++;
+	return NULL;
+}
+
+static void end_call(
 	struct probe_calls *calls, const struct probe_event *event, const struct probe_span *span)
 {
-	struct call_function *caller = span->parent ? span->parent->data : NULL;
-	struct call_function *function = span->data;
-	struct call_function *const both[] = {caller, function};
-	const struct map_part key[] = {MAP_OBJECT(both)};
+	struct call_edge *edge = span->data;
+	struct call_function *function;
 	uint64_t ns =
 		event->time_ns > span->begin.time_ns ? event->time_ns - span->begin.time_ns : 0;
 	const struct probe_calls_sum sum = {.count = 1,
 		.self_ns = ns > span->inner_ns ? ns - span->inner_ns : 0,
 		.total_ns = ns};
+	const struct probe_span *outer = span->parent;
 	bool in_function = false, in_edge = false;
-	struct call_edge *edge = map_find(&calls->edges, key, 1);
 
-	if (!edge && calls->edges.count < EDGES_MAX) {
-		edge = map_add(&calls->edges, sizeof(*edge), key, 1);
-		if (!edge)
-			return probe_error_no_memory();
-		edge->caller = caller;
-		edge->callee = function;
-	}
-	for (const struct probe_span *outer = span->parent; outer; outer = outer->parent) {
-		if (outer->data != function)
-			continue;
-		in_function = true;
-		in_edge |= (outer->parent ? outer->parent->data : NULL) == (void *)caller;
+	if (!edge)
+		return; /* memory was short at its begin */
+	function = edge->callee;
+	close_call(edge);
+	/* Looks for a call of the same function, or edge, around this one, if it may be there. */
+	for (; outer && function->its.open && !(in_function && (in_edge || !edge->its.open));
+		outer = outer->parent) {
+		const struct call_edge *its = outer->data;
+
+		in_function |= its && its->callee == function;
+		in_edge |= its == edge;
 	}
 	item_add(calls, &function->its, &sum, in_function);
-	if (edge)
-		item_add(calls, &edge->its, &sum, in_edge);
-	calls->doubts.left_out += !edge || !function->pair;
-	return NULL;
+	item_add(calls, &edge->its, &sum, in_edge);
+	calls->doubts.left_out += !function->pair || (edge->caller && !edge->caller->pair);
 }
 
 struct probe_error *probe_calls_add(struct probe_calls *calls, const struct probe_event *event)
@@ -226,13 +281,12 @@ struct probe_error *probe_calls_add(struct probe_calls *calls, const struct prob
 	error = probe_spans_add(calls->spans, event, &kind, &span);
 	if (error)
 		return error;
+	if (kind == PROBE_SPAN_BEGIN)
+		return begin_call(calls, event, span);
 	if (kind == PROBE_SPAN_END)
-		return end_call(calls, event, span);
+		end_call(calls, event, span);
 	calls->doubts.unmatched += kind == PROBE_SPAN_UNMATCHED;
-	if (kind != PROBE_SPAN_BEGIN)
-		return NULL;
-	span->data = find_function(calls, event, span->pair);
-	return span->data ? NULL : probe_error_no_memory();
+	return NULL;
 }
 
 struct probe_error *probe_calls_round(struct probe_calls *calls, bool lost)
