@@ -19,7 +19,7 @@
 #include "libprobe/report/report.h"
 #include "probe/calls.h"
 
-enum { CALLED_MAX = 1 << 16, EDGES_MAX = 1 << 18, LOSS_ROUNDS = 2 };
+enum { CALLED_MAX = 1 << 16, EDGES_MAX = 1 << 18, LOSS_ROUNDS = 2, RECENT_FUNCTIONS = 256 };
 
 /* The sums of a function or of an edge. */
 struct item {
@@ -46,8 +46,11 @@ struct call_edge {
 
 struct probe_calls {
 	struct export_settings settings; /* only its keys are used */
+	bool has_keys;			 /* the keys are the user's */
 	struct probe_spans *spans;
 	struct map functions, edges;
+	/* Functions whose pair is all of their name, found lately, by the address of the pair. */
+	struct call_function *recent_functions[RECENT_FUNCTIONS];
 	struct item *recent;
 	struct buffer text, key;
 	struct probe_calls_doubts doubts;
@@ -80,6 +83,7 @@ static struct probe_error *parse_keys(
 	struct export_settings *settings = &calls->settings;
 	struct probe_error *error = NULL;
 
+	calls->has_keys = options->key_count > 0;
 	if (count > PROBE_EXPORT_KEYS_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "at most %d keys can be given", PROBE_EXPORT_KEYS_MAX);
@@ -183,15 +187,24 @@ static struct call_function *other_function(struct probe_calls *calls)
 static struct call_function *find_function(struct probe_calls *calls,
 	const struct probe_event *event, const struct probe_span_pair *pair)
 {
+	struct call_function **recent =
+		&calls->recent_functions[((uintptr_t)pair >> 4) % RECENT_FUNCTIONS];
 	struct call_function *function;
 
+	if (*recent && (*recent)->pair == pair)
+		return *recent;
 	calls->text.length = 0;
 	export_frame_text(&calls->text, &calls->key, event, pair, &calls->settings);
 	buffer_char(&calls->text, '\0');
 	if (calls->text.no_memory)
 		return NULL;
-	if (calls->functions.count < CALLED_MAX)
-		return add_function(calls, pair, calls->text.data);
+	if (calls->functions.count < CALLED_MAX) {
+		function = add_function(calls, pair, calls->text.data);
+		/* Without the user's keys, arguments are no part of the names of functions. */
+		if (!calls->has_keys && sdt_is_function(event->provider))
+			*recent = function;
+		return function;
+	}
 	function =
 		map_find(&calls->functions, MAP_KEY(MAP_OBJECT(pair), map_text(calls->text.data)));
 	return function ? function : other_function(calls);

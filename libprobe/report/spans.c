@@ -20,8 +20,8 @@
 #include "probe/spans.h"
 
 struct span_probe {
-	const char *provider; /* in the map's key */
-	size_t index;	      /* index of the probe in the pairing */
+	const char *provider, *name; /* in the map's key */
+	size_t index;		     /* index of the probe in the pairing */
 	/* NULL if the name cannot be that of a start event */
 	struct probe_span_pair *pair;
 };
@@ -38,9 +38,13 @@ struct open_span {
 
 TAILQ_HEAD(all_spans, open_span);
 
+enum { RECENT_PROBES = 256 };
+
 struct probe_spans {
 	struct probe_spans_options options;
 	struct map probes, pairs; /* struct span_probe, probe_span_pair by provider and name */
+	/* Probes that were found lately, by the address of their name. */
+	struct span_probe *recent[RECENT_PROBES];
 	struct pairing pairing;
 	struct identities identities;
 	struct begins begins;	 /* stacks of open spans (struct open_span *) */
@@ -107,15 +111,20 @@ static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
 	const struct map_part key[] = {map_text(provider), map_text(name)};
+	struct span_probe **recent = &spans->recent[((uintptr_t)name >> 4) % RECENT_PROBES];
 	struct probe_error *error;
 
-	*ret = map_find(&spans->probes, key, 2);
+	*ret = *recent;
+	if (*ret && !strcmp((*ret)->name, name) && !strcmp((*ret)->provider, provider))
+		return NULL;
+	*ret = *recent = map_find(&spans->probes, key, 2);
 	if (*ret)
 		return NULL;
 	*ret = map_add(&spans->probes, sizeof(**ret), key, 2);
 	if (!*ret)
 		return probe_error_no_memory();
 	(*ret)->provider = map_key(*ret);
+	(*ret)->name = (*ret)->provider + strlen(provider) + 1;
 	(*ret)->index = spans->pairing.count;
 	error = pairing_add(&spans->pairing, (*ret)->provider, name);
 	if (error)
@@ -196,17 +205,20 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
 	struct probe_span **ret)
 {
-	const struct probe_event bare = {
-		.time_ns = event->time_ns, .pid = event->pid, .tid = event->tid, .cpu = -1};
-	const struct probe_event *kept = spans->options.nested ? &bare : event;
-	struct begins_stack *stack = begins_make(&spans->begins, key);
-	size_t size = event_packed_size(kept);
+	struct begins_stack *found = begins_find(&spans->begins, key);
+	struct begins_stack *stack = found ? found : begins_make(&spans->begins, key);
+	size_t size = spans->options.nested ? 0 : event_packed_size(event);
 	struct open_span *span = stack ? calloc(1, sizeof(*span) + size) : NULL;
 
-	if (span) {
+	if (span && size) {
 		/* The copy of the event and all that it points to is behind the span. */
-		event_pack(kept, span + 1);
+		event_pack(event, span + 1);
 		span->public.begin = *event_unpack(span + 1, size);
+	} else if (span) {
+		span->public.begin = (struct probe_event){
+			.time_ns = event->time_ns, .pid = event->pid, .tid = event->tid, .cpu = -1};
+	}
+	if (span) {
 		span->pair = probe->pair;
 		span->public.pair = probe->pair;
 		span->probe = spans->pairing.probes[probe->index].same;
