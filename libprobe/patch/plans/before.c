@@ -202,6 +202,7 @@ static struct probe_error *build_exit(
 			(uintmax_t)as->reg.tail);
 	memcpy(p->bytes + p->used, moved.code, moved.code_length);
 	p->used += moved.code_length;
+	as->reg.tail_size = (uint32_t)moved.code_length;
 	return NULL;
 }
 

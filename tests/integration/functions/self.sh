@@ -98,6 +98,42 @@ grep -Eq '^  <- fn:nest:top +400 ' text && grep -Eq '^  -> fn:nest:leaf +800 ' t
 "$PROBECTL" export -F folded record 2>/dev/null | grep -q '^nest;fn:nest:top;fn:nest:middle;fn:nest:leaf [0-9]*$' ||
 	fail "the stacks have no functions"
 
+# Two tracers share the stubs; the copy of an exit stays while memory is taken and given back.
+cat >moved.c <<'C'
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile int last;
+
+__attribute__((noinline, noclone)) uint64_t leaf(uint64_t x)
+{
+	last = 1;
+	last = 2;
+	__asm__ volatile("nop; nop; nop; nop" ::: "memory");
+	return x * 3 + last;
+}
+
+int main(void)
+{
+	uint64_t sum = 0;
+
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		for (int i = 0; i < 1000; i++)
+			sum += leaf(sum);
+		usleep(1000);
+	}
+}
+C
+cc -O2 -o moved moved.c || die "cannot build the program"
+start ./moved
+"$PROBECTL" trace -q -t self -t latency --json -d 0.3 -o several -p "$target_pid" fn:moved:leaf 2>several.err ||
+	fail "two tracers: $(cat several.err)"
+[ "$(jq -r 'select(.tracer == "self") | .count' several)" -gt 0 ] || fail "self beside latency has no calls"
+kill -0 "$target_pid" 2>/dev/null || fail "the program has ended"
+
 # Text without -v, and what cannot be asked.
 "$PROBECTL" trace -t self -q -b 8M -o plain "${functions[@]}" -- ./nest || fail "trace -q"
 same "the functions" "$(awk 'NR > 1 {print $1}' plain | sort | tr '\n' ' ')" \
