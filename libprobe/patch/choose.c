@@ -301,8 +301,10 @@ static const char *check_plan(
 
 	as->entry = as->hop = 0;
 	as->twin = (struct arch_twin){0};
-	if (!claims_have_jump(&a->claims, site, plan) && claims_meet(&a->claims, claim))
-		return claims_overlap;
+	if (!claims_have_jump(&a->claims, site, plan))
+		reason = claims_meet(&a->claims, claim);
+	if (reason)
+		return reason;
 	if (maps_is_shared(&a->change->maps, claim.start))
 		return is_shared;
 	found += found ? plan_bytes_before(site->plan) - plan_starts_before(site->plan, plan) : 0;
@@ -676,6 +678,19 @@ static void mark_refused(struct install *a)
 	}
 }
 
+/* If the program has no code for calls, the first call fails, and says so. */
+static struct probe_error *claim_gadgets(struct install *install)
+{
+	struct change *change = install->change;
+	struct probe_error *error = change_find_gadgets(change);
+
+	if (error && error->code != PROBE_ERROR_UNSUPPORTED)
+		return error;
+	probe_error_free(error);
+	return claims_add_gadgets(&install->claims, &change->gadgets) ? NULL
+								      : probe_error_no_memory();
+}
+
 struct probe_error *install_plan(struct install *install)
 {
 	const struct registry *r = &install->change->registry;
@@ -692,6 +707,8 @@ struct probe_error *install_plan(struct install *install)
 	error = look_up_all(install);
 	if (!error)
 		order_sites(install);
+	if (!error)
+		error = claim_gadgets(install);
 	for (size_t i = 0; i < r->site_count && !error; i++)
 		if (!claims_add_site(&install->claims, install->change->arch, &r->sites[i]))
 			error = probe_error_no_memory();

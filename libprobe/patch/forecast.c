@@ -157,10 +157,9 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		if (plan_is_possible(site->plan, plan)) {
 			reason = NULL;
 			/* Another site's patch may be in the way. */
-			if (!plan->is_switch && !claims_have_jump(claims, site, plan) &&
-				claims_meet(claims, claim_of_plan(site, plan)))
-				reason = claims_overlap;
-			else if (plan == &plan_hop && !spare_of(arch, claims, site))
+			if (!plan->is_switch && !claims_have_jump(claims, site, plan))
+				reason = claims_meet(claims, claim_of_plan(site, plan));
+			if (!reason && plan == &plan_hop && !spare_of(arch, claims, site))
 				reason = claims_no_spare;
 			site->chosen = reason ? NULL : plan;
 		}

@@ -65,6 +65,7 @@ bool attempt_next(struct attempt *attempt);
 struct claim {
 	uint64_t start, end;
 	uint64_t written_end;
+	const char *reason; /* why nothing else may write there; NULL: it is another site's */
 };
 
 /* Sorted by start. Initialise with {0}. */
@@ -86,8 +87,10 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
  * back to it. Returns false if out of memory.
  */
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
-/* Returns true if a claim conflicts with one of `claims`. */
-bool claims_meet(const struct claims *claims, struct claim claim);
+/* Adds the code by which the target makes calls for us. Returns false if out of memory. */
+bool claims_add_gadgets(struct claims *claims, const struct arch_gadgets *gadgets);
+/* Returns why a claim conflicts with one of `claims`, or NULL. */
+const char *claims_meet(const struct claims *claims, struct claim claim);
 /* Would a plan use the jump of an earlier site? Plan sites in ascending order. */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);

@@ -52,6 +52,7 @@ static const char entered[] = "something in the module may jump to the bytes aft
 static const char entered_short[] = "a branch enters the instructions after the nop";
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
 static const char function_starts[] = "a function may start in the bytes after the nop";
+static const char signal_return[] = "signal handlers return to the bytes after the nop";
 static const char another_site[] = "another site is in the bytes after the nop";
 
 struct around {
@@ -489,6 +490,29 @@ static const char *check_starts(const struct word_search *s, const struct proof 
 	return object_function_starts(s->object, inside) ? function_starts : NULL;
 }
 
+/* Unwinders know a signal frame by the code to which the handler returns, and compare its bytes. */
+static const char *check_signal_return(const struct word_search *s, const struct proof *proof)
+{
+	const struct arch_process *process = s->arch->process;
+	uint64_t start = proof->plan->pc + (uint64_t)proof->move->offset;
+	uint64_t end = proof->plan->pc + proof->window;
+	const struct object_segment *segment = object_segment_of(s->object, start);
+	uint64_t around = process ? process->sigreturn_bytes - 1U : 0;
+	struct arch_gadgets found = {0};
+	struct object_range range;
+	const uint8_t *bytes;
+	size_t size;
+
+	if (!around || !segment)
+		return NULL;
+	range.start = start - segment->address > around ? start - around : segment->address;
+	range.end = end + around;
+	bytes = range_bytes(s, range, &size);
+	if (bytes)
+		process->find_gadgets(bytes, size, range.start, &found);
+	return found.sigreturn ? signal_return : NULL;
+}
+
 /* Answers sorted questions in one search. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
@@ -520,6 +544,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 			move->cannot = check_landing_pads(s, &proofs[i]);
 		if (!move->cannot)
 			move->cannot = check_starts(s, &proofs[i]);
+		if (!move->cannot)
+			move->cannot = check_signal_return(s, &proofs[i]);
 		if (move->cannot)
 			move->length = 0;
 	}

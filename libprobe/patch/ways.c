@@ -273,12 +273,15 @@ enum { CLAIM_MAX = UINT8_MAX };
 
 const char claims_overlap[] = "its bytes overlap those of another patched site";
 
+static const char borrowed[] = "threads of the program make calls for the controller by this code";
+
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
 /* Returns the claim of a patch that relies on `covers` bytes and writes the first `length`. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
-	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+	return (struct claim){
+		patch, patch + (covers < length ? length : covers), patch + length, NULL};
 }
 
 struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops)
@@ -294,7 +297,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-bool claims_meet(const struct claims *claims, struct claim claim)
+const char *claims_meet(const struct claims *claims, struct claim claim)
 {
 	for (size_t i = ARRAY_SEARCH(claims->items, claims->count, start, claim.start - CLAIM_MAX);
 		i < claims->count && claims->items[i].start < claim.end; i++) {
@@ -302,14 +305,14 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 
 		if (other->start == other->end) {
 			if (other->start > claim.start && other->start < claim.written_end)
-				return true;
+				return claims_overlap;
 			continue;
 		}
 		if ((other->start < claim.written_end && claim.start < other->end) ||
 			(other->start < claim.end && claim.start < other->written_end))
-			return true;
+			return other->reason ? other->reason : claims_overlap;
 	}
-	return false;
+	return NULL;
 }
 
 /* Inserts a claim in order. Returns false if out of memory. */
@@ -330,7 +333,7 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 {
 	/* A restored site has no bytes, only the address to which its tail or last stub leads. */
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
-	struct claim claim = {end, end, end};
+	struct claim claim = {end, end, end, NULL};
 
 	if (site->pc)
 		claim = claim_of(site->patch, site->length,
@@ -338,6 +341,24 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 
 	return claims_add(claims, claim) &&
 	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+}
+
+bool claims_add_gadgets(struct claims *claims, const struct arch_gadgets *gadgets)
+{
+	const struct arch_process *arch = arch_process();
+	const struct arch_extent items[] = {{gadgets->call, arch->call_bytes},
+		{gadgets->leave, arch->leave_bytes}, {gadgets->sigreturn, arch->sigreturn_bytes}};
+
+	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
+		struct claim claim = {.start = items[i].start,
+			.end = items[i].start + items[i].size,
+			.written_end = items[i].start + items[i].size,
+			.reason = borrowed};
+
+		if (claim.start && !claims_add(claims, claim))
+			return false;
+	}
+	return true;
 }
 
 bool claims_have_jump(

@@ -225,6 +225,12 @@ void change_resume(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 
 /*
+ * Finds the code by which threads make calls, unless it is known; no thread need be stopped.
+ * Errors: as gadgets_find().
+ */
+PROBE_MUST_CHECK struct probe_error *change_find_gadgets(struct change *change);
+
+/*
  * Runs system calls until one fails, in a thread that is borrowed unless it is already stopped.
  * Errors: PROBE_ERROR_SYSTEM, with `what` in the message.
  */

@@ -174,6 +174,19 @@ static struct probe_error *run_stopped(
 	return error;
 }
 
+struct probe_error *change_find_gadgets(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	if (!c->gadgets.call)
+		c->gadgets = c->target->gadgets;
+	if (!c->gadgets.call)
+		error = gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
+	if (error)
+		c->gadgets = (struct arch_gadgets){0};
+	return error;
+}
+
 /* Finds everything that calls need; done before a thread is stopped. */
 static struct probe_error *prepare_calls(struct change *c)
 {
@@ -187,9 +200,7 @@ static struct probe_error *prepare_calls(struct change *c)
 		if (error)
 			return error;
 	}
-	if (!c->gadgets.call)
-		c->gadgets = c->target->gadgets;
-	return c->gadgets.call ? NULL : gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
+	return change_find_gadgets(c);
 }
 
 struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,

@@ -12,6 +12,7 @@
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
 static const char undecodable[] = "the bytes after the nop cannot be decoded";
 static const char function_starts[] = "a function may start in the bytes after the nop";
+static const char signal_return[] = "signal handlers return to the bytes after the nop";
 static const char unsupported[] = "an instruction after the nop cannot run elsewhere";
 
 /* SITE, and labels in the bytes after it: at each byte that a jump covers, and after the jump. */
@@ -160,6 +161,15 @@ static const struct function {
 		"SITE\n lea 1(%rax), %rax\n ret\n .type behind_symbol, @function\n"
 		"behind_symbol: nop\n ret\n",
 		NULL},
+
+	/* ---- Where signal handlers return to, and what only looks like it ---- */
+	{"signal_return", "SITE\n mov $15, %rax\n syscall\n ret\n", signal_return},
+	{"signal_return_of_musl", "SITE\n cwtl\n mov $15, %eax\n syscall\n ret\n", signal_return},
+	{"signal_return_later",
+		"SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n cwtl\n cwtl\n"
+		" cwtl\n cwtl\n mov $15, %rax\n syscall\n ret\n",
+		NULL},
+	{"another_call", "SITE\n mov $16, %rax\n syscall\n ret\n", NULL},
 
 	/* ---- What stands there ---- */
 	{"call_inside", "SITE\n call *%rax\n lea 1(%rax), %rax\n ret\n", plan_call_returns},
