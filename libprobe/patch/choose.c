@@ -13,6 +13,7 @@
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -224,26 +225,9 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 
 /* The plans of a file's sites. They stay with the file, because many processes may map it. */
 
-struct file_plan {
-	enum sdt_kind kind;
-	struct plan_order order;
-	struct plan plan;
-};
-
-static const struct plan *find_plan(
-	const struct file *file, const struct sdt_note *note, const struct plan_order *order)
-{
-	for (size_t i = 0; i < file->plan_count; i++) {
-		const struct file_plan *p = &file->plans[i];
-
-		if (p->plan.pc == note->pc && p->kind == note->kind &&
-			p->order.count == order->count &&
-			memcmp(p->order.plans, order->plans,
-				order->count * sizeof(*order->plans)) == 0)
-			return &p->plan;
-	}
-	return NULL;
-}
+#define PLAN_KEY(note, order)                                                                      \
+	MAP_KEY(MAP_OBJECT((note)->pc), MAP_OBJECT((note)->kind),                                  \
+		{(order)->plans, (order)->count * sizeof(*(order)->plans)})
 
 /* ==== Choose ================================================================================== */
 
@@ -392,7 +376,7 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 	if (!file)
 		return plan_sites(module->object, &module->notes, notes, count, order, ret);
 	for (; known < count; known++) {
-		const struct plan *plan = find_plan(file, notes[known], order);
+		const struct plan *plan = map_find(&file->plans, PLAN_KEY(notes[known], order));
 
 		if (!plan)
 			break;
@@ -402,10 +386,12 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 		return NULL;
 	error = plan_sites(file->object, &file->notes, notes, count, order, ret);
 	/* Without memory, a plan is not kept. */
-	for (size_t i = 0; i < count && !error; i++)
-		if (!find_plan(file, notes[i], order) && ARRAY_ROOM(file->plans, file->plan_count))
-			file->plans[file->plan_count++] = (struct file_plan){
-				.kind = notes[i]->kind, .order = *order, .plan = ret[i]};
+	for (size_t i = 0; i < count && !error; i++) {
+		struct plan *plan = map_add(&file->plans, sizeof(*plan), PLAN_KEY(notes[i], order));
+
+		if (plan)
+			*plan = ret[i];
+	}
 	return error;
 }
 

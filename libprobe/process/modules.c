@@ -292,7 +292,7 @@ void file_release(struct file *file)
 	object_close(file->object);
 	if (file->fd >= 0)
 		close(file->fd);
-	free(file->plans);
+	map_clear(&file->plans);
 	free(file->path);
 	free(file);
 }

@@ -16,6 +16,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"
 
 /* ---- Auxv ------------------------------------------------------------------------------------ */
@@ -418,8 +419,6 @@ struct files;
 enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
 enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
 
-struct file_plan;
-
 /* A file as it was when it was opened. */
 struct file {
 	size_t references;
@@ -434,8 +433,7 @@ struct file {
 	bool notes_read;
 	struct arch_gadgets gadgets; /* the file's code for remote calls: see gadgets_find() */
 	bool gadgets_known;
-	struct file_plan *plans; /* made by libprobe/patch/patch.h; freed with free() */
-	size_t plan_count;
+	struct map plans;    /* made by libprobe/patch/choose.c */
 	bool passed_over;    /* nothing in the file is wanted: probe_watch_pass_over() */
 	bool glibc_loads;    /* the file is a program, loaded by glibc's loader */
 	enum file_role role; /* role of the file as code that a program maps */

@@ -44,7 +44,7 @@ struct adding {
 	const struct probe_catalogue *catalogue;
 	char *provider;
 	struct sdt_functions *functions;
-	size_t before; /* number of functions that there were */
+	size_t before; /* number of functions that there were; these are sorted */
 	/* The last symbol, among those at one address, that a pattern names. */
 	struct object_range range;
 	char *name;
@@ -117,34 +117,40 @@ static bool wants(const struct adding *a, const char *name, bool is_return)
 
 /* ---- Notes ------------------------------------------------------------------------------ */
 
+static int compare_notes(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+
+	return x->pc != y->pc	    ? (x->pc < y->pc ? -1 : 1)
+	       : x->kind != y->kind ? (x->kind < y->kind ? -1 : 1)
+				    : strcmp(x->name, y->name);
+}
+
 /* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
 static struct probe_error *add_note(struct adding *a, const struct sdt_note *raw)
 {
 	struct sdt_functions *functions = a->functions;
 	char args[ARCH_FUNCTION_TEXT];
 	struct sdt_note sized = *raw, *note = &sized;
+	struct sdt_note **known = a->before ? bsearch(&note, functions->items, a->before,
+						      sizeof(*functions->items), compare_notes)
+					    : NULL;
+	size_t at = known ? (size_t)(known - functions->items) : 0;
+	struct probe_error *error;
 
 	sized.args = catalogue_sized(
 		probe_catalogue_find(a->catalogue, raw->provider, raw->name, SIZE_MAX), raw->args,
 		args);
 
-	for (size_t i = 0; i < a->before; i++) {
-		struct sdt_note *its = functions->items[i];
-		struct probe_error *error;
-
-		if (its->pc != note->pc || strcmp(its->name, note->name) != 0 ||
-			its->kind != note->kind)
-			continue;
-		if (*its->args)
-			return NULL;
-		error = sdt_functions_add(functions, note);
-		if (error)
-			return error;
-		functions->items[i] = functions->items[--functions->count];
-		free(its);
+	if (known && *(*known)->args)
 		return NULL;
-	}
-	return sdt_functions_add(functions, note);
+	error = sdt_functions_add(functions, note);
+	if (error || !known)
+		return error;
+	free(functions->items[at]);
+	functions->items[at] = functions->items[--functions->count];
+	return NULL;
 }
 
 /* Adds where debuggers break by the line table. */
@@ -397,6 +403,13 @@ static void add_last(struct adding *a)
 	a->name = NULL;
 }
 
+/* Is an address in the part of the file that is mapped? A program may map a part a second time. */
+static bool is_mapped(const struct adding *a, uint64_t address)
+{
+	return !a->module ||
+	       address + a->module->bias - a->module->start < a->module->end - a->module->start;
+}
+
 static bool on_symbol(const struct object_symbol *symbol, void *data)
 {
 	struct adding *a = data;
@@ -405,7 +418,7 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 
 	if (a->range.start != symbol->range.start)
 		add_last(a);
-	if (a->error || !segment || !segment->executable)
+	if (a->error || !segment || !segment->executable || !is_mapped(a, symbol->range.start))
 		return !a->error;
 	name = plain_name(symbol->name);
 	if (!name) {
@@ -473,6 +486,8 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	a.provider = provider_of(path);
 	if (!a.provider)
 		return probe_error_no_memory();
+	if (a.before)
+		qsort(inout->items, a.before, sizeof(*inout->items), compare_notes);
 	if (!object_visit_functions(object, on_symbol, &a) && !a.error)
 		a.error = probe_error_no_memory();
 	if (a.error)
