@@ -32,9 +32,11 @@ void output_flush(struct trace *trace)
 			probe_error_free(probe_sink_flush(trace->tracers[i].sink));
 }
 
-static struct probe_error *add_call(const struct trace_tracer *tracer, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
+static struct probe_error *add_call(const struct trace_tracer *tracer,
+	const struct probe_trace_hit *its, const struct probe_session_probe *probe)
 {
+	struct trace_target *target = its->traced ? its->traced->data : NULL;
+	const struct probe_hit *hit = its->hit;
 	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
 		.time_ns = hit->time_ns,
 		.provider = probe->provider,
@@ -43,10 +45,15 @@ static struct probe_error *add_call(const struct trace_tracer *tracer, const str
 		.tid = hit->tid,
 		.cpu = hit->cpu,
 		.pc = hit->pc,
-		.comm = comm,
+		.comm = its->comm,
 		.args = hit->args,
 		.arg_count = hit->arg_count};
 
+	/* The calls of the program that this process ran before have not ended. */
+	if (target && !target->has_calls)
+		probe_calls_forget(tracer->calls, probe_target_pid(its->traced->target));
+	if (target)
+		target->has_calls = true;
 	return probe_calls_add(tracer->calls, &event);
 }
 
@@ -84,7 +91,7 @@ static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 		trace_fail(trace,
 			probe_heap_add(tracer->heap, its->traced->session, probe, hit, its->comm));
 	else if (tracer->calls)
-		trace_fail(trace, add_call(tracer, hit, probe, its->comm));
+		trace_fail(trace, add_call(tracer, its, probe));
 	else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, its->comm);
 	else if (hit->begin && trace->otlp)

@@ -69,9 +69,10 @@ struct trace_target {
 	 */
 	char comm[COMM_BYTES];
 	struct trace_rings *rings; /* rings that are written on request (report.c), or NULL */
-	bool by_hit;   /* the session's hits are added to the recording one by one (output.c) */
-	bool unwanted; /* the tracer wants no more hits of this session */
-	bool *removed; /* for each probe: true if the tracer wants no more hits of the probe */
+	bool by_hit;	/* the session's hits are added to the recording one by one (output.c) */
+	bool has_calls; /* a hit of the session was added to the tracer's calls */
+	bool unwanted;	/* the tracer wants no more hits of this session */
+	bool *removed;	/* for each probe: true if the tracer wants no more hits of the probe */
 	size_t removed_count;
 	struct report_told told; /* the part of the session's report that has been printed */
 };

@@ -326,6 +326,11 @@ struct probe_error *probe_calls_round(struct probe_calls *calls, bool lost)
 	return drops ? probe_spans_add(calls->spans, &loss, &kind, &span) : NULL;
 }
 
+void probe_calls_forget(struct probe_calls *calls, pid_t pid)
+{
+	probe_spans_forget(calls->spans, pid);
+}
+
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
 static struct probe_calls_sum sum_of(const struct item *item, bool is_interval)

@@ -169,6 +169,17 @@ static void give_up(struct probe_spans *spans, struct open_span *span)
 	free(span);
 }
 
+void probe_spans_forget(struct probe_spans *spans, pid_t pid)
+{
+	struct open_span *span, *next;
+
+	for (span = TAILQ_FIRST(&spans->all); span; span = next) {
+		next = TAILQ_NEXT(span, all);
+		if (span->public.begin.pid == pid)
+			give_up(spans, span);
+	}
+}
+
 void probe_spans_finish(struct probe_spans *spans)
 {
 	struct open_span *span;

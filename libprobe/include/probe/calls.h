@@ -54,6 +54,9 @@ PROBE_MUST_CHECK struct probe_error *probe_calls_add(
  */
 PROBE_MUST_CHECK struct probe_error *probe_calls_round(struct probe_calls *calls, bool lost);
 
+/* Drops the open calls of a process, which has ended or executed another program. */
+void probe_calls_forget(struct probe_calls *calls, pid_t pid);
+
 /* Begins an interval, for probe_calls_rows(). */
 void probe_calls_mark(struct probe_calls *calls);
 

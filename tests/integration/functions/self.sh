@@ -134,6 +134,43 @@ start ./moved
 [ "$(jq -r 'select(.tracer == "self") | .count' several)" -gt 0 ] || fail "self beside latency has no calls"
 kill -0 "$target_pid" 2>/dev/null || fail "the program has ended"
 
+# A program that executes itself leaves a call, which does not call those of the second program.
+cat >replaced.c <<'C'
+#include <unistd.h>
+
+static volatile int spins;
+
+__attribute__((noinline, noclone)) int leaf(int x)
+{
+	for (spins = 0; spins < 30; spins++)
+		;
+	return x + spins;
+}
+
+__attribute__((noinline, noclone)) int replaces(int argc, char **argv)
+{
+	for (spins = 0; spins < 30; spins++)
+		;
+	if (argc == 1 && leaf(argc))
+		execl(argv[0], argv[0], "again", (char *)NULL);
+	return leaf(argc) + spins;
+}
+
+int main(int argc, char **argv)
+{
+	int sum = 0;
+
+	for (int i = 0; i < 3; i++)
+		sum += replaces(argc, argv);
+	return sum == 1;
+}
+C
+cc -O1 -o replaced replaced.c || die "cannot build the program"
+"$PROBECTL" trace -q -t self --json -o twice fn:replaced:leaf fn:replaced:replaces -- ./replaced 2>twice.err ||
+	fail "a program that executes itself: $(cat twice.err)"
+same "the calls of two programs" "$(calls twice)" "leaf 4 replaces=4
+replaces 3 =3"
+
 # Text without -v, and what cannot be asked.
 "$PROBECTL" trace -t self -q -b 8M -o plain "${functions[@]}" -- ./nest || fail "trace -q"
 same "the functions" "$(awk 'NR > 1 {print $1}' plain | sort | tr '\n' ' ')" \

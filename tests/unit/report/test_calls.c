@@ -187,6 +187,23 @@ static void test_threads(void **state)
 	finish(0, 0, 0);
 }
 
+/* A process that executes another program leaves the calls of the first. */
+static void test_processes(void **state)
+{
+	(void)state;
+	create();
+	RUN("f", "g");
+	probe_calls_forget(calls, 2);
+	RUN("-g", "g");
+	probe_calls_forget(calls, 1);
+	RUN("g", "-g", "-f");
+	take_rows(false);
+	assert_int_equal(row_count, 1);
+	is_function("fn:a:g", 2, 2, 2);
+	assert_int_equal(rows->caller_count, 2);
+	finish(2, 1, 0);
+}
+
 /* In rings, nobody knows where hits were lost: calls of two rounds do not count. */
 static void test_losses(void **state)
 {
@@ -289,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_recursion),
 		cmocka_unit_test(test_jumps),
 		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_intervals),
 		cmocka_unit_test(test_keys),
