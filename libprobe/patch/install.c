@@ -27,6 +27,7 @@ struct commit_site {
 	uint64_t patch;
 	const struct install *install;
 	size_t index;
+	uint16_t turn;
 };
 
 struct commit {
@@ -60,7 +61,8 @@ static bool find_sites(struct commit *c)
 				continue;
 			if (!ARRAY_ROOM(c->sites, c->site_count))
 				return false;
-			c->sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
+			c->sites[c->site_count++] =
+				(struct commit_site){.patch = as->reg.patch, .install = a, .index = i};
 		}
 	ARRAY_SORT(c->sites, c->site_count, patch);
 	for (size_t k = 0; k < c->site_count; k++) {
@@ -73,14 +75,43 @@ static bool find_sites(struct commit *c)
 	return true;
 }
 
+/* Is it a site where something ends that starts at another site? */
+static bool is_end(const struct commit_site *at)
+{
+	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
+
+	return probe->kind == SDT_EXIT || (at->install->request->pairs && probe->pattern % 2);
+}
+
+/* Gives the sites turns, the ends first: no start is on without its end. */
+static struct probe_error *take_turns(struct commit *c)
+{
+	struct transaction *t = c->transaction;
+	size_t taken = 0;
+
+	t->turns = (c->site_count + TRANSACTION_SITES - 1) / TRANSACTION_SITES;
+	if (t->turns >= EDITS_ALL)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: %zu sites are more than one command switches",
+			t->change->pid, c->site_count);
+	for (int starts = 0; starts < 2; starts++)
+		for (size_t k = 0; k < c->site_count; k++)
+			if (is_end(&c->sites[k]) != starts)
+				c->sites[k].turn = (uint16_t)(taken++ / TRANSACTION_SITES);
+	t->text.turn = EDITS_ALL;
+	return NULL;
+}
+
 /* Adds two edits for each site: the first reads the bytes that its patch needs, the second writes.
  */
 static struct probe_error *prepare_text(struct commit *c)
 {
 	struct edits *text = &c->transaction->text;
 
-	if (!find_sites(c))
-		return probe_error_no_memory();
+	struct probe_error *error = find_sites(c) ? take_turns(c) : probe_error_no_memory();
+
+	if (error)
+		return error;
 	for (size_t k = 0; k < c->site_count; k++) {
 		const struct arch *arch = c->transaction->change->arch;
 		const struct select_site *site = selected(&c->sites[k]);
@@ -99,6 +130,7 @@ static struct probe_error *prepare_text(struct commit *c)
 		if (!edit)
 			return probe_error_no_memory();
 		edit->is_write = true;
+		text->items[2 * k].turn = edit->turn = c->sites[k].turn;
 		/* the page was made private when the site was first patched */
 		edit->is_private = !as->is_new;
 		if (as->is_new)
@@ -214,6 +246,9 @@ static struct probe_error *verify(const struct commit *c)
 	for (size_t k = 0; k < c->site_count && !is_known; k++) {
 		const struct commit_site *at = &c->sites[k];
 		const uint8_t *found = edits_found(text, 2 * k);
+
+		if (!edits_is_due(text, 2 * k))
+			continue;
 		uintmax_t address = text->items[2 * k].address;
 		const struct select_probe *probe =
 			&at->install->selection->probes[selected(at)->probe];
@@ -243,7 +278,8 @@ static struct probe_error *verify(const struct commit *c)
 		const struct select_probe *probe =
 			&at->install->selection->probes[selected(at)->probe];
 
-		if (!site_has_hop(&site_of(at)->reg, at->install->change->pid))
+		if (edits_is_due(text, 2 * c->hops[i]) &&
+			!site_has_hop(&site_of(at)->reg, at->install->change->pid))
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the jump at %#jx was overwritten by another tool",
 				probe->provider, probe->name, (uintmax_t)site_of(at)->reg.hop);
@@ -271,13 +307,16 @@ static bool move_thread(const struct install_site *as, struct control_thread *th
 	return false;
 }
 
-/* Returns the new site whose patch contains `pc` after its first byte, or NULL. */
+/* Returns the new site, due in this stop, whose patch has `pc` after its first byte, or NULL. */
 static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 {
 	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
 	const struct install_site *as = above ? site_of(&c->sites[above - 1]) : NULL;
 
-	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
+	return as && as->is_new && pc < as->reg.patch + as->reg.length &&
+			       edits_is_due(&c->transaction->text, 2 * (above - 1))
+		       ? as
+		       : NULL;
 }
 
 /* Adds the instructions that jumps will cover. A thread may be at the first byte of a jump. */
@@ -373,7 +412,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/* Patches the sites in one stop. After an error, all sites are as they were before. */
+/* Patches the sites. After an error, install_commit() ends what was added. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -387,7 +426,8 @@ static struct probe_error *install_patch(struct transaction *t)
 		error = transaction_read(t);
 	if (!error)
 		error = verify(&c);
-	if (!error)
+	/* With several turns, the bytes change between two looks. */
+	if (!error && t->turns < 2)
 		error = edits_note(&t->text);
 	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);

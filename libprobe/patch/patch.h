@@ -227,6 +227,7 @@ struct transaction {
 	bool atomic;		  /* stop all threads even if only counts change */
 	struct install *installs; /* list of the installs to add, see install_add(); borrowed */
 	struct edits text;
+	size_t turns; /* number of stops in which `text` is written; 0 or 1: one */
 	struct semaphores semaphores;
 	struct toggles toggles; /* edits of toggles, written together with `text` */
 	/* no thread may return into the replaced instructions */
@@ -238,8 +239,14 @@ struct transaction {
 	size_t count_count, counted; /* the first `counted` counts are already in the registry */
 	/* The present image of the registry, for going back to it, and the next image. */
 	struct code_extent before, next;
-	bool written; /* the change is written completely, and cannot be undone */
+	bool written; /* the change is written, or sites are restored: it cannot be undone */
 };
+
+/* Number of sites that are written in one stop, so that it lasts some milliseconds at most. */
+enum { TRANSACTION_SITES = 1000 };
+
+/* Writes the last turn of a transaction; its semaphores and the next registry belong to it. */
+bool transaction_is_last(const struct transaction *transaction);
 
 /* Returns an empty transaction, for transaction_end(). */
 struct transaction transaction_of(struct change *change, enum transaction_kind kind);

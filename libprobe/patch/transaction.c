@@ -11,6 +11,12 @@
  * the controller may have changed. If it is killed after the word, the registry may list semaphores
  * that were not raised. So semaphores are never lowered below 0.
  *
+ * If a thousand sites or more change, they do so in several stops. The target runs between them, so
+ * its longest pause does not grow with the number of sites. Only the last stop writes the word. A
+ * controller that is killed between two stops leaves what one leaves that is killed in a stop: sites
+ * that are announced, of which some are patched. An error after the first stop is undone by ending
+ * what was added (install.c); what was to end stays so, and the next controller finishes.
+ *
  * Counts of probes that are already on change together with everything else. The announcement has
  * the old counts, because the change may get no further than the announcement.
  */
@@ -610,6 +616,11 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
+bool transaction_is_last(const struct transaction *t)
+{
+	return t->text.turn + (size_t)1 >= t->turns;
+}
+
 struct probe_error *transaction_write(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -619,6 +630,10 @@ struct probe_error *transaction_write(struct transaction *t)
 	/* In a stop, the program cannot replace our memory. Counts are written without one. */
 	struct probe_error *error = change_confirm(t->change);
 
+	if (!error && !transaction_is_last(t)) {
+		t->written = !raise;
+		return edits_write(&t->text, mem);
+	}
 	if (!error)
 		error = write_text(t);
 	if (error)
@@ -665,7 +680,8 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-struct probe_error *transaction_commit(struct transaction *t,
+/* Makes stops until one has written the present turn. */
+static struct probe_error *commit_turn(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what)
 {
 	for (int i = 0; i < INTERRUPTED_TRIES; i++) {
@@ -687,4 +703,18 @@ struct probe_error *transaction_commit(struct transaction *t,
 	}
 	return probe_error_new(
 		PROBE_ERROR_STATE, "process %d: %s: try again", t->change->pid, what);
+}
+
+struct probe_error *transaction_commit(struct transaction *t,
+	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what)
+{
+	struct probe_error *error;
+
+	t->text.turn = 0;
+	error = commit_turn(t, look, data, what);
+	while (!error && !transaction_is_last(t)) {
+		t->text.turn++;
+		error = commit_turn(t, look, data, what);
+	}
+	return error;
 }

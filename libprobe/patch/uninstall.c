@@ -3,7 +3,7 @@
  * Ends everything with a reference count of 0. The counts are set to 0 in the registry before
  * anything is undone, so that the next controller can finish.
  *
- * Sites are restored in a stop. Edits and the next registry exist before; one word makes it
+ * Sites are restored in a stop, or in several if they are many. Edits and the next registry exist before; one word makes it
  * current, right after the semaphores are lowered, so that they are not lowered twice.
  *
  * A thread may still be in stubs and tails, or return to them from a signal handler. Then the
@@ -164,6 +164,8 @@ static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, 
 		return NULL;
 	e->checks[text->count - 1] = site;
 	edit->is_write = true;
+	edit->turn = (uint16_t)((text->count - 1) / TRANSACTION_SITES);
+	e->transaction->turns = edit->turn + (size_t)1;
 	return edit;
 }
 
@@ -265,7 +267,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 		uint64_t counter;
 		uint16_t users = 0;
 
-		if (site == SIZE_MAX)
+		if (site == SIZE_MAX || !edits_is_due(text, i))
 			continue;
 		counter = r->sites[site].count;
 		state = site_state(r, &r->sites[site], found);
@@ -283,22 +285,35 @@ static void check_sites(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Makes one stop, for quiet_wait(); the first call writes the transaction. */
+/* Writes the present turn of the transaction. */
+static struct probe_error *restore(struct ending *e, struct change *change)
+{
+	struct probe_error *error = transaction_read(e->transaction);
+
+	if (error)
+		return error;
+	check_sites(e, &change->registry);
+	error = transaction_write(e->transaction);
+	if (!error && change->restored && transaction_is_last(e->transaction))
+		change->restored(change->restored_data);
+	return error;
+}
+
+/* Makes one stop, for quiet_wait(); the first call writes the transaction, in all its turns. */
 static struct probe_error *look_again(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
 	struct probe_error *error = change_stop(change);
 
-	if (error)
-		return error;
-	if (first)
-		error = transaction_read(e->transaction);
-	if (!error && first) {
-		check_sites(e, &change->registry);
-		error = transaction_write(e->transaction);
-		if (!error && change->restored)
-			change->restored(change->restored_data);
+	for (; first && !error && !transaction_is_last(e->transaction);
+		e->transaction->text.turn++) {
+		error = restore(e, change);
+		change_resume(change);
+		if (!error)
+			error = change_stop(change);
 	}
+	if (!error && first)
+		error = restore(e, change);
 	if (!error)
 		error = quiet_look(&e->quiet, change);
 	change_resume(change);

@@ -87,15 +87,31 @@ struct probe_error *edits_prepare(struct edits *edits)
 	make_spans(edits);
 	edits->before = array_resident(edits->size + 1);
 	edits->after = array_resident(edits->size + 1);
-	if (!edits->before || !edits->after)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < edits->span_count; i++)
-		edits->pieces[i] = (struct memory_piece){edits->spans[i].address,
-			edits->before + edits->spans[i].offset, edits->spans[i].length};
-	return NULL;
+	return edits->before && edits->after ? NULL : probe_error_no_memory();
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
+
+bool edits_is_due(const struct edits *edits, size_t i)
+{
+	return edits->turn == EDITS_ALL || edits->turn == edits->items[i].turn;
+}
+
+/* Lists the spans that have places of the present turn. Returns their number. */
+static size_t take_pieces(struct edits *e)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < e->span_count; i++)
+		e->spans[i].is_due = false;
+	for (size_t i = 0; i < e->count; i++)
+		e->spans[e->items[i].span].is_due |= edits_is_due(e, i);
+	for (size_t i = 0; i < e->span_count; i++)
+		if (e->spans[i].is_due)
+			e->pieces[count++] = (struct memory_piece){e->spans[i].address,
+				e->before + e->spans[i].offset, e->spans[i].length};
+	return count;
+}
 
 /* Fails if a write would wait for the program to lift a protection (memory.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
@@ -108,7 +124,8 @@ static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 		const struct edit *item = &edits->items[edits->order[i]];
 		uint64_t last = item->address + item->length - 1;
 
-		if (!item->is_write || !edits->spans[item->span].readable ||
+		if (!item->is_write || !edits_is_due(edits, edits->order[i]) ||
+			!edits->spans[item->span].readable ||
 			(served_writable(&served, item->address) && served_writable(&served, last)))
 			continue;
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -121,7 +138,7 @@ static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 
 struct probe_error *edits_read(struct edits *edits, pid_t pid)
 {
-	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
+	struct probe_error *error = memory_read_pieces(pid, edits->pieces, take_pieces(edits));
 	bool all = !error;
 
 	/* A place is not mapped any more, because a library was unloaded. */
@@ -131,6 +148,8 @@ struct probe_error *edits_read(struct edits *edits, pid_t pid)
 	for (size_t i = 0; i < edits->span_count; i++) {
 		struct edit_span *span = &edits->spans[i];
 
+		if (!span->is_due)
+			continue;
 		span->readable =
 			all || memory_read(pid, span->address, edits->before + span->offset,
 				       span->length) == span->length;
@@ -212,7 +231,8 @@ static struct probe_error *write_piece(
 
 static bool is_written(const struct edits *e, const struct edit *item)
 {
-	return item->is_write && e->spans[item->span].readable;
+	return item->is_write && e->spans[item->span].readable &&
+	       edits_is_due(e, (size_t)(item - e->items));
 }
 
 /*

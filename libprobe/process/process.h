@@ -260,6 +260,7 @@ struct edit {
 	uint16_t length; /* bytes of the place; at most EDIT_BYTES if it is written */
 	bool is_write;
 	bool is_private; /* the process has its own copy of the page: see edits_pretouch() */
+	uint16_t turn;
 	uint8_t bytes[EDIT_BYTES];
 	uint32_t span; /* index of the place's span, set by edits_prepare() */
 };
@@ -268,11 +269,19 @@ struct edit {
 struct edit_span {
 	uint64_t address;
 	size_t length, offset; /* bytes of the span, and its offset in the buffers */
-	bool readable;
+	bool readable, is_due; /* is_due: a place of the present turn is in it */
 };
 
-/* Places to read and to write. Initialise it with {0}. */
+/* All turns, instead of one. */
+enum { EDITS_ALL = UINT16_MAX };
+
+/*
+ * Places to read and to write. Initialise it with {0}. If they are too many for one stop, each has
+ * a turn, and only those with the present turn are read and written.
+ */
 struct edits {
+	uint16_t turn; /* the present turn, or EDITS_ALL */
+
 	struct edit *items; /* the places, in the order of edits_add() */
 	size_t count;
 	uint32_t *order; /* indices of the places, by address; set by edits_prepare() */
@@ -296,6 +305,9 @@ void edits_deinit(struct edits *edits);
  * PROBE_ERROR_STATE (userfaultfd(2) protects a page to be written).
  */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
+
+/* Is the place `i` read and written in the present turn? */
+bool edits_is_due(const struct edits *edits, size_t i);
 
 /* Returns the bytes found at place `i`; NULL if it is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
