@@ -895,7 +895,7 @@ static struct probe_error *announce(struct install *a)
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* Writes the code and the registry that lists it, in one stop. */
+/* Writes the code and the registry that lists it: in one stop, unless they are large. */
 static struct probe_error *write_all(
 	const struct install *a, const struct piece *pieces, size_t count)
 {
@@ -904,12 +904,17 @@ static struct probe_error *write_all(
 	struct probe_error *error = change_place_image(c, &image);
 	bool stops;
 
+	if (!error && image.size > CHANGE_PIECE_BYTES)
+		error = change_fill(c, image.start, NULL, image.size);
+	for (size_t i = 0; i < count && !error; i++)
+		if (pieces[i].used > CHANGE_PIECE_BYTES)
+			error = change_fill(c, pieces[i].start, pieces[i].bytes, pieces[i].used);
 	if (!error)
 		error = change_begin_write(c, &stops);
 	if (error)
 		return error;
 	for (size_t i = 0; i < count && !error; i++)
-		if (pieces[i].used)
+		if (pieces[i].used && pieces[i].used <= CHANGE_PIECE_BYTES)
 			error = memory_write_code(
 				c->mem, pieces[i].start, pieces[i].bytes, pieces[i].used);
 	if (!error)

@@ -61,8 +61,8 @@ static bool find_sites(struct commit *c)
 				continue;
 			if (!ARRAY_ROOM(c->sites, c->site_count))
 				return false;
-			c->sites[c->site_count++] =
-				(struct commit_site){.patch = as->reg.patch, .install = a, .index = i};
+			c->sites[c->site_count++] = (struct commit_site){
+				.patch = as->reg.patch, .install = a, .index = i};
 		}
 	ARRAY_SORT(c->sites, c->site_count, patch);
 	for (size_t k = 0; k < c->site_count; k++) {
@@ -92,8 +92,8 @@ static struct probe_error *take_turns(struct commit *c)
 	t->turns = (c->site_count + TRANSACTION_SITES - 1) / TRANSACTION_SITES;
 	if (t->turns >= EDITS_ALL)
 		return probe_error_new(PROBE_ERROR_REFUSED,
-			"process %d: %zu sites are more than one command switches",
-			t->change->pid, c->site_count);
+			"process %d: %zu sites are more than one command switches", t->change->pid,
+			c->site_count);
 	for (int starts = 0; starts < 2; starts++)
 		for (size_t k = 0; k < c->site_count; k++)
 			if (is_end(&c->sites[k]) != starts)

@@ -13,9 +13,9 @@
  *
  * If a thousand sites or more change, they do so in several stops. The target runs between them, so
  * its longest pause does not grow with the number of sites. Only the last stop writes the word. A
- * controller that is killed between two stops leaves what one leaves that is killed in a stop: sites
- * that are announced, of which some are patched. An error after the first stop is undone by ending
- * what was added (install.c); what was to end stays so, and the next controller finishes.
+ * controller that is killed between two stops leaves what one leaves that is killed in a stop:
+ * sites that are announced, of which some are patched. An error after the first stop is undone by
+ * ending what was added (install.c); what was to end stays so, and the next controller finishes.
  *
  * Counts of probes that are already on change together with everything else. The announcement has
  * the old counts, because the change may get no further than the announcement.
@@ -566,7 +566,10 @@ struct probe_error *transaction_prepare(struct transaction *t)
 	/* If no probe was ever enabled, the target has no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !r->home)
 		return error;
-	return change_place_image(t->change, &t->next);
+	error = change_place_image(t->change, &t->next);
+	if (!error && t->text.count && t->next.size > CHANGE_PIECE_BYTES)
+		error = change_fill(t->change, t->next.start, NULL, t->next.size);
+	return error;
 }
 
 /* ---- The stop --------------------------------------------------------------------------- */

@@ -3,8 +3,9 @@
  * Ends everything with a reference count of 0. The counts are set to 0 in the registry before
  * anything is undone, so that the next controller can finish.
  *
- * Sites are restored in a stop, or in several if they are many. Edits and the next registry exist before; one word makes it
- * current, right after the semaphores are lowered, so that they are not lowered twice.
+ * Sites are restored in a stop, or in several if they are many. Edits and the next registry exist
+ * before; one word makes it current, right after the semaphores are lowered, so that they are not
+ * lowered twice.
  *
  * A thread may still be in stubs and tails, or return to them from a signal handler. Then the
  * target runs for a moment and is checked again ("Quiet"). Memory is unmapped only when no thread

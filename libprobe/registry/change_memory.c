@@ -318,6 +318,20 @@ struct probe_error *change_write(
 	return error;
 }
 
+struct probe_error *change_fill(
+	struct change *change, uint64_t address, const void *bytes, size_t size)
+{
+	AUTO_FREE uint8_t *zeros = bytes ? NULL : calloc(1, CHANGE_PIECE_BYTES);
+	struct probe_error *error = bytes || zeros ? NULL : probe_error_no_memory();
+
+	for (size_t at = 0, piece; at < size && !error; at += piece) {
+		piece = size - at < CHANGE_PIECE_BYTES ? size - at : CHANGE_PIECE_BYTES;
+		error = change_write(
+			change, address + at, bytes ? (const uint8_t *)bytes + at : zeros, piece);
+	}
+	return error;
+}
+
 /* ---- Code memory ---------------------------------------------------------------------- */
 
 struct control_call change_call_map_code(uint64_t address, uint64_t size)

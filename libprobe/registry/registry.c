@@ -484,6 +484,8 @@ struct probe_error *change_store(struct change *change, bool may_stop)
 	bool stops = false;
 	struct probe_error *error = change_place_image(change, &image);
 
+	if (!error && may_stop && image.size > CHANGE_PIECE_BYTES)
+		error = change_fill(change, image.start, NULL, image.size);
 	if (!error)
 		error = may_stop ? change_begin_write(change, &stops) : change_confirm(change);
 	if (error)

@@ -315,6 +315,14 @@ void change_end_write(struct change *change, bool stops);
  */
 PROBE_MUST_CHECK struct probe_error *change_write(
 	struct change *change, uint64_t address, const void *bytes, size_t size);
+/*
+ * Writes memory that nothing uses yet, CHANGE_PIECE_BYTES in each stop; zeros, if `bytes` is NULL.
+ * The kernel takes longer to provide new pages than to copy them, so larger memory is written
+ * before the stop that counts.
+ */
+enum { CHANGE_PIECE_BYTES = 256 << 10 };
+PROBE_MUST_CHECK struct probe_error *change_fill(
+	struct change *change, uint64_t address, const void *bytes, size_t size);
 
 /*
  * Unmaps arenas that the registry does not list. Arenas that the program has sealed are listed
