@@ -58,6 +58,7 @@ struct probe_error *request_init_plans(
 	struct probe_error *error = options_catalogue(&common->patterns);
 
 	options->request.keep_going = options->keep_going;
+	options->request.many = options->many;
 	options->request.catalogue = common->patterns.catalogue;
 	return !error && options->plan_text ? plans_parse(options) : error;
 }

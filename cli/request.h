@@ -14,7 +14,7 @@ enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
 /* Initialise with {0}. There is nothing to free. */
 struct request_options {
-	bool keep_going, verbose;
+	bool keep_going, many, verbose;
 	const char *plan_text; /* the value of --plan, or NULL */
 
 	enum probe_plan plans[PLANS];
@@ -30,6 +30,9 @@ struct request_options {
 #define OPTIONS_KEEP_GOING(options)                                                                \
 	OPTION(0, "keep-going", FLAG, NULL, &(options)->keep_going,                                \
 		"leave out the sites that cannot be patched, also of probes named exactly")
+#define OPTIONS_MANY(options)                                                                      \
+	OPTION(0, "many", FLAG, NULL, &(options)->many,                                            \
+		"allow more than 1,000 functions in a process")
 #define OPTIONS_VERBOSE(options)                                                                   \
 	OPTION('v', "verbose", FLAG, NULL, &(options)->verbose,                                    \
 		"name each site that cannot be patched")

@@ -378,6 +378,7 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PROBE(&run.common),
 		OPTIONS_KEEP_GOING(&run.options),
+		OPTIONS_MANY(&run.options),
 		OPTIONS_PLAN(&run.options),
 		OPTION('v', "verbose", FLAG, NULL, &run.verbose,
 			"print on standard error what was enabled, and each site that is refused"),

@@ -353,6 +353,7 @@ static struct probe_error *switch_command(
 			"stop all threads also for changing counters of probes without a site"),
 		OPTION(0, "keep-going", FLAG, NULL, &options.kept.request.keep_going,
 			direction->keep_going),
+		OPTIONS_MANY(&options.kept.request),
 		OPTION('v', "verbose", COUNTER, NULL, &options.verbose,
 			"print how sites were patched, which are refused, and how long the process "
 			"was stopped"),

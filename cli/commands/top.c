@@ -40,7 +40,7 @@ static struct probe_error *check(struct top_options *options)
 static struct probe_error *run(void *data, int *status_ret)
 {
 	struct top_options *options = data;
-	struct request_options request = {.keep_going = true};
+	struct request_options request = {.keep_going = true, .many = options->many};
 	struct common_options *common = &options->common;
 	struct probe_error *error = check(options);
 
@@ -73,6 +73,7 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		.interval_ns = 1000 * NSEC_PER_MSEC, .sort = "rate", .top = TABLE_ROWS};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
+		OPTIONS_MANY(&options),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_FOLLOW(&options.common),

@@ -256,7 +256,8 @@ struct top_options {
 	const char *filter; /* filter of hits, or NULL */
 	struct string_list keys;
 	uint64_t keys_max; /* maximum number of keys on each CPU, or 0 for the library's default */
-	bool utf8;	   /* the locale's character set is UTF-8 */
+	bool many;
+	bool utf8; /* the locale's character set is UTF-8 */
 	uint64_t interval_ns, duration_ns, top;
 };
 

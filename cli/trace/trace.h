@@ -288,6 +288,7 @@ struct trace_options {
 		"size of the ring buffer of each CPU, where hits wait"),                           \
 	OPTIONS_FOLLOW(&(options)->common),                                                        \
 	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
+	OPTIONS_MANY(&(options)->request),                                                         \
 	OPTIONS_VERBOSE(&(options)->request),                                                      \
 	OPTIONS_PLAN(&(options)->request),                                                         \
 	OPTION('q', "quiet", FLAG, NULL, &(options)->settings.quiet,                               \

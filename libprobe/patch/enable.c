@@ -41,6 +41,50 @@ void later_drop(const struct probe_target *target, const struct probe_request *r
 	selection_drop_unwanted(selection);
 }
 
+/* ==== Many ==================================================================================== */
+
+/* Sites of one call, at most, and about how much memory each takes in the target, at most. */
+enum { SITES_MAX = 100000, SITE_BYTES = 2048 };
+
+/* Counts functions: an entry and its exits are one. Probes with names in order are adjacent. */
+static size_t count_functions(const struct selection *s)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->probe_count; i++) {
+		size_t k = i;
+
+		if (s->probes[i].kind != SDT_ENTRY && s->probes[i].kind != SDT_EXIT)
+			continue;
+		while (k > 0 && s->probes[i].kind == SDT_EXIT &&
+			s->probes[k - 1].module == s->probes[i].module &&
+			strncmp(s->probes[k - 1].name, s->probes[i].name,
+				strlen(s->probes[i].name) - strlen(SDT_RETURN)) == 0 &&
+			!select_is_exit_of(&s->probes[i], &s->probes[k - 1]))
+			k--;
+		count += k == 0 || !select_is_exit_of(&s->probes[i], &s->probes[k - 1]);
+	}
+	return count;
+}
+
+struct probe_error *many_check(
+	pid_t pid, const struct probe_request *request, const struct selection *selection)
+{
+	size_t functions = count_functions(selection), sites = selection->site_count;
+	size_t mebibytes = (sites * SITE_BYTES >> 20) + 1;
+
+	if (functions && sites > SITES_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"process %d: %zu sites of %zu functions are more than %d: name fewer", pid,
+			sites, functions, SITES_MAX);
+	if (request->many || functions <= PROBE_FUNCTIONS_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"process %d: these are %zu functions, more than %d: name fewer, or allow them "
+		"(--many), which takes up to %zu MiB in the process",
+		pid, functions, PROBE_FUNCTIONS_MAX, mebibytes);
+}
+
 /* ==== Enable ================================================================================== */
 
 /* ---- Enabling ---------------------------------------------------------------------- */
@@ -150,6 +194,8 @@ static struct probe_error *enable_select(
 		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
 	if (!error && request->pairs)
 		error = enable_order_pairs(ret);
+	if (!error && !disables)
+		error = many_check(c->pid, request, ret);
 	return error;
 }
 

@@ -552,6 +552,9 @@ PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *targe
 /* If request->later, drops modules in which probes were enabled before. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
 	struct selection *selection);
+/* Returns PROBE_ERROR_USAGE if these are more functions, or more sites, than the request allows. */
+PROBE_MUST_CHECK struct probe_error *many_check(
+	pid_t pid, const struct probe_request *request, const struct selection *selection);
 
 /* ---- List ------------------------------------------------------------------------------------ */
 

@@ -549,8 +549,6 @@ const char *operand_parse_address(const char **at, struct capture *ret);
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-enum { FUNCTIONS_MAX = 1000 /* of all modules, unless a request allows more */ };
-
 /*
  * Adds the functions of the object at `path` that the patterns name, each once: a note for an
  * entry, and one for each exit. `modules` are those of the process that has mapped it, or NULL:

@@ -565,7 +565,7 @@ enum switch_how { SWITCH_ENABLE, SWITCH_DISABLE, SWITCH_SEVERAL };
 /* The plans, the patterns and the actions follow in the message. */
 struct switch_head {
 	uint32_t how;
-	uint8_t keep_going, later, force, atomic, pairs, has_plans;
+	uint8_t keep_going, later, force, atomic, pairs, many, has_plans;
 	uint64_t plan_count, pattern_count, action_count;
 };
 
@@ -666,6 +666,7 @@ static struct probe_error *switch_act(struct probe_target *target, struct messag
 		.force = s.head.force,
 		.atomic = s.head.atomic,
 		.pairs = s.head.pairs,
+		.many = s.head.many,
 		.plans = s.head.has_plans ? s.plans : NULL,
 		.plan_count = s.head.plan_count};
 
@@ -710,6 +711,7 @@ static struct probe_error *change(enum switch_how how, const struct probe_action
 		.force = request->force,
 		.atomic = request->atomic,
 		.pairs = request->pairs,
+		.many = request->many,
 		.has_plans = request->plans != NULL,
 		.plan_count = request->plans ? request->plan_count : 0,
 		.pattern_count = request->pattern_count,

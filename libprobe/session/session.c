@@ -689,7 +689,7 @@ static struct probe_error *session_select_asked(
 		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
 		later_drop(s->target, &s->request, ret);
-	return error;
+	return error ? error : many_check(c->pid, &s->request, ret);
 }
 
 /* Starts the session, with the target's state read and locked. */

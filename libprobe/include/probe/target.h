@@ -167,6 +167,8 @@ struct probe_report {
 /* Frees the contents of a report. */
 void probe_report_deinit(struct probe_report *report);
 
+enum { PROBE_FUNCTIONS_MAX = 1000 };
+
 /* Which probes to switch on or off, and how. */
 struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
@@ -192,6 +194,12 @@ struct probe_request {
 	 * (PROBE_ERROR_USAGE).
 	 */
 	bool pairs;
+	/*
+	 * Allows more than a thousand functions (PROBE_FUNCTIONS_MAX) in one call. Without it, they
+	 * are an error (PROBE_ERROR_USAGE), whose message has their number and the memory that they
+	 * need in the process.
+	 */
+	bool many;
 	/* The plans to try, in this order; NULL for the default order. Borrowed. */
 	const enum probe_plan *plans;
 	size_t plan_count;

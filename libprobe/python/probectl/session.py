@@ -103,7 +103,7 @@ class State:
     # ---- The start -------------------------------------------------------------------------
 
     def prepare(
-        self, probes: Sequence[str], tracer: str, stack: Optional[str], keep_going: bool
+        self, probes: Sequence[str], tracer: str, stack: Optional[str], keep_going: bool, many: bool
     ) -> None:
         options, request = self.options, self.request
         abi.catalogue_create(byref(self.catalogue))
@@ -123,6 +123,7 @@ class State:
         request.patterns = patterns
         request.pattern_count = len(probes)
         request.keep_going = keep_going
+        request.many = many
 
     def start(self) -> None:
         self.thread.start()
@@ -367,7 +368,8 @@ class Session:
     "hist,EXPR", "latency" ...; probectl-trace(1)). `filter`, `key` and `match` are expressions.
     `min_ns`: shorter spans are left out. `stack` takes call stacks: "" copies, "frames" follows
     the frame pointers. With `wait_ns`, hits wait so long for room in their rings (at most a second)
-    before they are lost. With `keep_going`, refused sites are left out, whatever names them.
+    before they are lost. With `keep_going`, refused sites are left out, whatever names them; `many`
+    allows more than a thousand functions.
 
     The process is restored by close(), at the end of a `with` block, and when the interpreter
     exits. Threads may share a session; a forked child cannot use it.
@@ -389,6 +391,7 @@ class Session:
         string_bytes: int = 0,
         follow_libraries: bool = False,
         keep_going: bool = False,
+        many: bool = False,
     ) -> None:
         if isinstance(probes, str):
             raise TypeError("probes are a sequence of texts, not one text")
@@ -411,7 +414,7 @@ class Session:
         options.follow_libraries = follow_libraries
         options.described = True
         try:
-            self._state.prepare(probes, tracer, stack, keep_going)
+            self._state.prepare(probes, tracer, stack, keep_going, many)
             self._state.start()
             self._warn()
         except BaseException:

@@ -204,6 +204,7 @@ class Request(Structure):
         ("force", c_bool),
         ("atomic", c_bool),
         ("pairs", c_bool),
+        ("many", c_bool),
         ("plans", POINTER(c_int)),
         ("plan_count", c_size_t),
         ("catalogue", c_void_p),
