@@ -293,7 +293,8 @@ static bool aarch64_is_function_call(const uint8_t *bytes)
  * register.
  *
  * In a position-dependent program, an address may also be a 32-bit constant, or be made by movz and
- * movk, of which the scan looks only at the one with the low 16 bits.
+ * movk. The one with the low 16 bits counts if any has the next 16 bits of the address, because the
+ * two may be apart. Many numbers below 65536 are no addresses.
  */
 
 enum {
@@ -309,6 +310,8 @@ struct state {
 	uint64_t address;
 	/* The page that the last adrp has put into each register, or 0. */
 	uint64_t pages[REGISTERS];
+	/* A bit for each number that movz or movk puts into bits 16 to 31, and for 0. */
+	uint64_t halves[IMMEDIATES / 64];
 };
 
 /* Reports an address that an instruction may take. */
@@ -335,19 +338,41 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
+static unsigned int immediate(uint32_t insn)
+{
+	return insn >> 5 & (IMMEDIATES - 1);
+}
+
+/* Is it movz or movk with these bits shifted by 0 or 16? */
+static bool is_half(uint32_t insn, unsigned int shift)
+{
+	return (insn & 0x5fe00000) == (0x52800000 | shift / 16 << 21);
+}
+
+static void find_halves(struct state *s)
+{
+	size_t skip = -s->address % AARCH64_INSN_LENGTH;
+
+	s->halves[0] = 1;
+	for (size_t i = skip; i + AARCH64_INSN_LENGTH <= s->length; i += AARCH64_INSN_LENGTH) {
+		uint32_t insn = aarch64_load(s->bytes + i);
+		unsigned int half = immediate(insn);
+
+		if (is_half(insn, 16))
+			s->halves[half / 64] |= UINT64_C(1) << half % 64;
+	}
+}
+
 /* Reports windows that contain an address with these low 16 bits. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
+	uint64_t end = w->count ? w->sites[w->count - 1] + w->jump_length : 0;
+	uint64_t at = w->count ? (w->sites[0] & ~(uint64_t)(IMMEDIATES - 1)) | low : 0;
 
-	for (size_t i = 0; i < w->count; i++) {
-		uint64_t at = (w->sites[i] & ~(uint64_t)(IMMEDIATES - 1)) | low;
-
-		if (at <= w->sites[i])
-			at += IMMEDIATES;
-		if (at - w->sites[i] < w->jump_length)
-			s->scan->reference(s->scan->data, i, at);
-	}
+	for (; at < end; at += IMMEDIATES)
+		if (s->halves[at / IMMEDIATES % IMMEDIATES / 64] >> at / IMMEDIATES % 64 & 1)
+			arch_scan_target(s->scan, at);
 }
 
 /*
@@ -394,6 +419,8 @@ static void aarch64_scan(
 	size_t skip = -address % AARCH64_INSN_LENGTH;
 	struct state s = {.scan = scan, .bytes = bytes, .length = length, .address = address};
 
+	if (scan->position_dependent)
+		find_halves(&s);
 	for (size_t i = skip; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
 		uint32_t insn = aarch64_load(bytes + i);
 
@@ -403,8 +430,8 @@ static void aarch64_scan(
 			take(scan, s.pages[source(insn)] + low_part(insn));
 		if (scan->position_dependent) {
 			arch_scan_target(scan, insn);
-			if ((insn & 0x5fe00000) == 0x52800000) /* movz or movk, not shifted */
-				check_immediate(&s, insn >> 5 & (IMMEDIATES - 1));
+			if (is_half(insn, 0))
+				check_immediate(&s, immediate(insn));
 		}
 	}
 }

@@ -97,14 +97,15 @@ static void enter(struct word_search *s, size_t site)
 
 /*
  * Handles a reference to `target`, an address in a window. Ignores it if it is in the middle of an
- * instruction, because any bytes may look like such a reference.
+ * instruction, because any bytes may look like such a reference, and where no instruction can be.
  */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
 	struct word_search *s = data;
 	uint64_t distance = target - s->windows.sites[site];
 
-	if (distance < s->proofs[site].window && !(s->proofs[site].inside >> distance & 1))
+	if (target % s->arch->insn_align == 0 && distance < s->proofs[site].window &&
+		!(s->proofs[site].inside >> distance & 1))
 		enter(s, site);
 }
 

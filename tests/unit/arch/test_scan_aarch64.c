@@ -204,6 +204,9 @@ static void words(void **state)
 	const uint32_t literal[] = {0x58000063, NOP, NOP, (uint32_t)TARGET, 0};
 	const uint32_t movz[] = {0xd2800000 | (TARGET & 0xffff) << 5, 0xf2a00820};
 	const uint32_t movk[] = {0xd2a00820, 0xf2800000 | (TARGET & 0xffff) << 5};
+	/* The high half may be far from the low one, but has to be somewhere. */
+	const uint32_t apart[] = {movz[0], NOP, NOP, NOP, 0xd2a00823};
+	const uint32_t alone[] = {movz[0], 0xf2a00840};
 	const uint32_t others[] = {0x92800000 | (TARGET & 0xffff) << 5, /* movn */
 		0xd2a00000 | (TARGET & 0xffff) << 5, 0xd2800000 | (SITE & 0xffff) << 5};
 
@@ -215,6 +218,8 @@ static void words(void **state)
 	assert_int_equal(scan_with(arch_aarch64.scan, literal + 1, 4, ADDRESS, true).references, 1);
 	assert_int_equal(scan_with(arch_aarch64.scan, movz, 2, ADDRESS, true).references, 1);
 	assert_int_equal(scan_with(arch_aarch64.scan, movk, 2, ADDRESS, true).references, 1);
+	assert_int_equal(scan_with(arch_aarch64.scan, apart, 5, ADDRESS, true).references, 1);
+	assert_int_equal(scan_with(arch_aarch64.scan, alone, 2, ADDRESS, true).references, 0);
 	assert_int_equal(scan_with(arch_aarch64.scan, others, 3, ADDRESS, true).references, 0);
 	assert_int_equal(scan(movz, 2).references, 0);
 }
