@@ -559,25 +559,32 @@ static struct probe_error *look_up_all(struct install *a)
 	return error;
 }
 
+/*
+ * The last of the stubs at an address runs first. If a function's only instruction is its exit,
+ * too, it is entered before it is left.
+ */
 static int compare_sites(const void *a, const void *b, void *data)
 {
-	const struct select_site *sites = data;
+	const struct selection *s = data;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	bool is_entry = s->probes[s->sites[x].probe].kind == SDT_ENTRY;
 
-	if (sites[x].pc != sites[y].pc)
-		return sites[x].pc < sites[y].pc ? -1 : 1;
+	if (s->sites[x].pc != s->sites[y].pc)
+		return s->sites[x].pc < s->sites[y].pc ? -1 : 1;
+	if (is_entry != (s->probes[s->sites[y].probe].kind == SDT_ENTRY))
+		return is_entry ? 1 : -1;
 	return x < y ? -1 : x > y;
 }
 
 /* Sorts the sites by address, and finds sites with the same address. */
 static void order_sites(struct install *a)
 {
-	const struct selection *s = a->selection;
+	struct selection *s = a->selection;
 
 	for (size_t i = 0; i < s->site_count; i++)
 		if (a->sites[i].wanted)
 			a->order[a->order_count++] = i;
-	qsort_r(a->order, a->order_count, sizeof(*a->order), compare_sites, s->sites);
+	qsort_r(a->order, a->order_count, sizeof(*a->order), compare_sites, s);
 	for (size_t i = 0; i < a->order_count; i++) {
 		size_t site = a->order[i], before = i ? a->order[i - 1] : site;
 		bool shares = i && s->sites[before].pc == s->sites[site].pc;
