@@ -4,8 +4,9 @@
  *
  * An indirect call must meet `bti c` or `paciasp`, where branch target identification is on, and
  * `paciasp` signs the return address. So the hints at the start stay; without one, the first
- * instruction does, since a uprobe may be there. A jump of ours is one instruction, so a debugger's
- * breakpoint behind the prologue never is inside it.
+ * instruction does, since a uprobe may be there. Where that is a branch, or the next one cannot
+ * move (the svc of a system call) or leaves the function, the first is replaced. A jump of ours is
+ * one instruction, so a debugger's breakpoint behind the prologue never is inside it.
  *
  * Source: "Procedure Call Standard for the Arm 64-bit Architecture", 6.4; Arm ARM (DDI 0487), C4.
  */
@@ -100,6 +101,19 @@ static void write_args(const struct writes *w, char text[ARCH_FUNCTION_TEXT])
 			w->vector >> i & 1 ? " 8@?" : " 8f@d%d", i);
 }
 
+/* Can a jump replace the second instruction? At an exit, that of the exit is there. */
+static bool can_be_second(const uint8_t *bytes, size_t length, uint64_t address)
+{
+	struct arch_moved moved;
+	struct arch_insn insn;
+
+	return arch_aarch64.decode(bytes, length, address, &insn) &&
+	       insn.flow != ARCH_FLOW_RETURN && insn.flow != ARCH_FLOW_JUMP &&
+	       insn.flow != ARCH_FLOW_INDIRECT_JUMP &&
+	       arch_aarch64.move(bytes, length, address, address + (1 << 20), 4, &moved) ==
+		       ARCH_MOVE_OK;
+}
+
 const char *aarch64_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
@@ -112,11 +126,11 @@ const char *aarch64_entry(
 		keep += 4;
 	if (!keep) {
 		if (!arch_aarch64.decode(bytes, length, address, &insn) ||
-			insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_CALL ||
-			insn.flow == ARCH_FLOW_INDIRECT_CALL)
+			insn.flow == ARCH_FLOW_CALL || insn.flow == ARCH_FLOW_INDIRECT_CALL)
 			return "its first instruction may lead elsewhere";
 		/* The kernel writes back the whole instruction when a uprobe is removed. */
-		if (insn.flow == ARCH_FLOW_NONE) {
+		if (insn.flow == ARCH_FLOW_NONE &&
+			can_be_second(bytes + 4, length - 4, address + 4)) {
 			add_writes(aarch64_load(bytes), &writes);
 			keep = 4;
 		}

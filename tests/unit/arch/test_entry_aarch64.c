@@ -50,7 +50,11 @@ static const struct entry_case {
 		"8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@?"},
 	{"ret", {0xd65f03c0, NOP, NOP}, 0, NULL},
 	{"b", {0x14000010, NOP, NOP}, 0, NULL},
-	{"cbz x0", {0xb4000080, NOP, NOP}, 0, "its first instruction may lead elsewhere"},
+	{"cbz x0", {0xb4000080, NOP, NOP}, 0, REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
+	{"mov x0, #0; ret", {0xd2800000, 0xd65f03c0, NOP}, 0,
+		REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
+	{"mov x0, #172; svc #0", {0xd2801580, 0xd4000001, NOP}, 0,
+		REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
 	{"bl", {0x94000010, NOP, NOP}, 0, "its first instruction may lead elsewhere"},
 };
 
