@@ -32,6 +32,7 @@ static const char too_many_parts[] = "it has too many parts";
 static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
 static const char never_returns[] = "it does not return, by its code";
+static const char loop[] = "a jump of its own leads to its first instruction, as in a loop";
 
 struct adding {
 	struct object *object;
@@ -153,6 +154,74 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *raw
 	return NULL;
 }
 
+/* Returns the code in a range, which the caller frees; NULL if it cannot be read. */
+static uint8_t *read_code(struct object *object, struct object_range range)
+{
+	size_t size = range.end - range.start;
+	uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+
+	if (bytes && object_read(object, range.start, bytes, size) == size)
+		return bytes;
+	free(bytes);
+	return NULL;
+}
+
+static void on_branch(void *data, size_t site, uint64_t target)
+{
+	(void)site;
+	(void)target;
+	*(bool *)data = true;
+}
+
+static void on_address(void *data, uint64_t address)
+{
+	(void)data;
+	(void)address;
+}
+
+/* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
+static bool may_branch(const struct arch *arch, const uint8_t *bytes, struct object_range range)
+{
+	const uint64_t before = range.start - 1;
+	size_t size = range.end - range.start;
+	struct arch_windows windows;
+	bool ret = false;
+	uint64_t target;
+
+	arch_windows_init(&windows, &before, 1, 2);
+	arch->scan(bytes, size, range.start,
+		&(struct arch_scan){.windows = &windows,
+			.data = &ret,
+			.reference = on_branch,
+			.constant = on_address,
+			.label = on_address});
+	for (size_t i = 0; arch->short_branch && i + 2 <= size && !ret; i++)
+		ret = arch->short_branch(bytes + i, range.start + i, &target) &&
+		      target == range.start;
+	return ret;
+}
+
+/* Returns NULL if each thread at the first instruction was called, or why not. */
+static const char *find_loop(const struct adding *a)
+{
+	AUTO_FREE uint8_t *bytes = read_code(a->object, a->range);
+	size_t size = a->range.end - a->range.start;
+	struct arch_insn insn;
+
+	if (!bytes)
+		return unreadable;
+	if (!may_branch(a->arch, bytes, a->range))
+		return NULL;
+	for (size_t at = 0; at < size; at += insn.length) {
+		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
+			return unreadable;
+		if ((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
+			insn.target == a->range.start)
+			return loop;
+	}
+	return NULL;
+}
+
 /* Adds where debuggers break by the line table. */
 static void add_breaks(struct adding *a, struct arch_entry *inout)
 {
@@ -194,6 +263,8 @@ static struct probe_error *add_entry(struct adding *a)
 		.args = entry.args};
 
 	note.refused = a->unknown ? a->unknown : find_entry(a, &entry);
+	if (!note.refused)
+		note.refused = find_loop(a);
 	note.keep = entry.keep;
 	note.keep_short = entry.keep_short;
 	note.only_short = entry.only_short;
@@ -281,11 +352,10 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 static const char *find_exits(const struct adding *a, const char *symbol, struct exits *e)
 {
 	for (size_t i = 0; i < e->part_count; i++) {
-		size_t size = e->parts[i].end - e->parts[i].start;
-		AUTO_FREE uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+		AUTO_FREE uint8_t *bytes = read_code(a->object, e->parts[i]);
 		const char *why;
 
-		if (!bytes || object_read(a->object, e->parts[i].start, bytes, size) != size)
+		if (!bytes)
 			return unreadable;
 		why = find_in_part(a, symbol, e->parts[i], bytes, e);
 		if (why)
