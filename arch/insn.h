@@ -42,6 +42,7 @@ struct arch_moved {
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* offset of each copy from `to` */
 	/* Can execution continue at from + length? */
 	bool falls_through;
+	bool calls_kernel; /* a copy makes a system call, from another address than the original */
 	uint16_t code_length;
 	/* without the jump back */
 	uint8_t code[ARCH_MOVED_BYTES_MAX];
@@ -70,7 +71,11 @@ enum arch_move_status arch_move_inside(enum arch_flow flow);
 
 /* ---- Functions --------------------------------------------------------- */
 
-enum { ARCH_FUNCTION_ARGS = 18 /* 10 integers, then 8 floating ones */, ARCH_FUNCTION_TEXT = 256 };
+enum {
+	ARCH_FUNCTION_ARGS = 18, /* 10 integers, then 8 floating ones */
+	ARCH_FUNCTION_TEXT = 256,
+	ARCH_NO_JUMP = 255 /* in arch_entry.keep: this jump is impossible */
+};
 
 /*
  * A function's entry. Debuggers put breakpoints on its first instruction, or behind what saves the
@@ -82,10 +87,8 @@ struct arch_entry {
 	 * begin before it and end behind it.
 	 */
 	uint64_t breaks;
-	uint8_t keep;	    /* number of bytes that stay */
-	uint8_t keep_short; /* the same for a short jump */
-	/* Only the short jump is possible: a breakpoint would be inside the other. */
-	bool only_short;
+	/* Number of bytes that stay before a jump, and before a short jump; or ARCH_NO_JUMP. */
+	uint8_t keep, keep_short;
 	/* Where the frame is set up, a debugger finds the end of that; or 0. */
 	uint8_t frame;
 	/* The arguments there, as a note has them: see arch.parse_args. A lost one is "8@?". */

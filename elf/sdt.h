@@ -45,7 +45,6 @@ struct sdt_note {
 	/* SDT_ENTRY: bytes at the site that a jump must leave, and a short jump; see struct
 	 * arch_entry */
 	uint8_t keep, keep_short;
-	bool only_short;
 	/* SDT_ENTRY, SDT_EXIT: the function's start, and where its breakpoints may be behind it */
 	uint64_t start, breaks;
 	const char *refused; /* why a function's site cannot be patched, static; or NULL */

@@ -137,7 +137,6 @@ const char *aarch64_entry(
 	}
 	ret->keep = ret->keep_short = (uint8_t)keep;
 	ret->frame = 0;
-	ret->only_short = false;
 	write_args(&writes, ret->args);
 	return NULL;
 }

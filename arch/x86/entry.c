@@ -18,7 +18,8 @@
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/entry.h"
 
-enum { PUSH_RBP = 0x55, UNKNOWN = -1, JUMP = 5, SHORT_JUMP = 2, KEEP_MAX = 40 };
+enum { PUSH_RBP = 0x55, RET = 0xc3, JUMP_OPCODE = 0xe9, SHORT_JUMP_OPCODE = 0xeb };
+enum { UNKNOWN = -1, JUMP = 5, SHORT_JUMP = 2, KEEP_MAX = 40 };
 
 static size_t endbr_length(const uint8_t *bytes, size_t length)
 {
@@ -116,50 +117,56 @@ static void write_args(uint32_t lost, int pushed, char text[ARCH_FUNCTION_TEXT])
 			lost >> (8 + i) & 1 ? " 8@?" : " 8f@%%xmm%u", i);
 }
 
+/*
+ * When a uprobe is removed, the kernel writes back the first byte of the function. So a jump may
+ * only be there if that byte makes the same of it: of a jump ours again, of `ret` a return.
+ */
+static bool is_first(const uint8_t *bytes, size_t length, struct arch_entry *ret)
+{
+	uint8_t first = length ? bytes[0] : 0;
+
+	if ((first != JUMP_OPCODE && first != SHORT_JUMP_OPCODE && first != RET) ||
+		disasm_length(bytes, length) == 0)
+		return false;
+	ret->keep = first == SHORT_JUMP_OPCODE ? ARCH_NO_JUMP : 0;
+	ret->keep_short = first == JUMP_OPCODE ? ARCH_NO_JUMP : 0;
+	return true;
+}
+
 const char *x86_64_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
-	size_t keep = endbr_length(bytes, length),
-	       frame = setup_length(bytes + keep, length - keep), end = keep + frame, next;
-	bool has_short = false;
-	struct arch_insn first;
+	size_t at = endbr_length(bytes, length), frame = setup_length(bytes + at, length - at),
+	       end = at + frame, next;
 	uint32_t lost = 0;
 	int pushed = 0, pushed_short = 0;
 
-	/*
-	 * When a uprobe is removed, the kernel writes back the first byte. So our jump may begin
-	 * with a byte that makes the same of it: of a jump ours again, of `ret` a return.
-	 */
-	if (length && (bytes[0] == 0xe9 || bytes[0] == 0xeb || bytes[0] == 0xc3) &&
-		x86_64_decode(bytes, length, address, &first))
-		end = 0;
-	else if (end == keep && (!keep || (keep < length && bytes[keep] == PUSH_RBP)))
-		end++; /* at least one instruction stays */
 	ret->frame = (uint8_t)(frame ? end : 0);
-	ret->only_short = false;
-	for (keep = 0; keep < end || has_break(ret->breaks, keep, JUMP); keep += next) {
-		if (keep >= end && !has_short && !has_break(ret->breaks, keep, SHORT_JUMP)) {
-			has_short = true;
-			ret->keep_short = (uint8_t)keep;
+	if (is_first(bytes, length, ret)) {
+		write_args(0, 0, ret->args);
+		return NULL;
+	}
+	if (end == at && (!at || (at < length && bytes[at] == PUSH_RBP)))
+		end++; /* at least one instruction stays */
+	ret->keep = ret->keep_short = ARCH_NO_JUMP;
+	for (at = 0; ret->keep == ARCH_NO_JUMP; at += next) {
+		if (at >= end && ret->keep_short == ARCH_NO_JUMP &&
+			!has_break(ret->breaks, at, SHORT_JUMP)) {
+			ret->keep_short = (uint8_t)at;
 			pushed_short = pushed;
 		}
-		next = keep < KEEP_MAX
-			       ? skip(bytes + keep, length - keep, address + keep, &lost, &pushed)
+		if (at >= end && !has_break(ret->breaks, at, JUMP))
+			ret->keep = (uint8_t)at;
+		next = at < KEEP_MAX && ret->keep == ARCH_NO_JUMP
+			       ? skip(bytes + at, length - at, address + at, &lost, &pushed)
 			       : 0;
-		if (!next && keep < end)
-			return "its first instructions may lead elsewhere";
-		ret->only_short = !next;
-		if (!next && !has_short)
-			return "a debugger's breakpoint would be inside the jump";
 		if (!next)
 			break;
 	}
-	ret->keep = (uint8_t)keep;
-	if (!has_short)
-		ret->keep_short = ret->keep;
-	else if (pushed != pushed_short)
-		pushed = UNKNOWN;
-	write_args(lost, pushed, ret->args);
+	if (ret->keep_short == ARCH_NO_JUMP)
+		return at < end ? "its first instructions may lead elsewhere"
+				: "a debugger's breakpoint would be inside the jump";
+	write_args(lost, pushed == pushed_short ? pushed : UNKNOWN, ret->args);
 	return NULL;
 }
 

@@ -431,11 +431,14 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	plan.is_entry = note->kind == SDT_ENTRY;
 	plan.start = note->start;
 	plan.breaks = note->breaks;
-	if (plan.is_entry) {
+	if (note->keep == ARCH_NO_JUMP)
+		plan.behind.cannot = plan_breakpoint;
+	else
 		plan.behind.offset = note->keep;
+	if (note->keep_short == ARCH_NO_JUMP)
+		plan.hop.cannot = plan_breakpoint;
+	else
 		plan.hop.offset = note->keep_short;
-		plan.behind.cannot = note->only_short ? plan_breakpoint : NULL;
-	}
 	if (note->kind == SDT_GATE)
 		plan_entry(p->arch, &plan);
 	else if (note->kind == SDT_EXIT)

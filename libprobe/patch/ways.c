@@ -25,7 +25,9 @@ const char plan_no_decoder[] =
 const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
 				"would be part of the jump's distance";
 
-const char plan_breakpoint[] = "a debugger's breakpoint for the function would be inside the jump";
+const char plan_breakpoint[] =
+	"a debugger's breakpoint for the function would be inside the jump, or a uprobe there "
+	"would leave a wrong one";
 
 const char plan_code_ends[] = "the code ends after the nop";
 

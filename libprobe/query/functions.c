@@ -267,7 +267,6 @@ static struct probe_error *add_entry(struct adding *a)
 		note.refused = find_loop(a);
 	note.keep = entry.keep;
 	note.keep_short = entry.keep_short;
-	note.only_short = entry.only_short;
 	note.start = a->range.start;
 	note.breaks = entry.breaks;
 	return add_note(a, &note);
@@ -374,6 +373,8 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		.start = a->range.start};
 	struct probe_error *error = NULL;
 	struct arch_entry entry;
+	const char *why;
+	bool is_first;
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
 		return probe_error_no_memory();
@@ -381,12 +382,17 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	note.args = a->arch->return_args;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
 	/* The breakpoints are known even of an entry that cannot be patched. */
-	find_entry(a, &entry);
+	why = find_entry(a, &entry);
 	note.breaks = entry.breaks;
 	if (note.refused)
 		error = add_note(a, &note);
 	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
 		note.pc = e.items[i].pc;
+		/* A uprobe may be on the first instruction, whatever that is. */
+		is_first = note.pc == a->range.start;
+		note.refused = is_first ? why : NULL;
+		note.keep = is_first ? entry.keep : 0;
+		note.keep_short = is_first ? entry.keep_short : 0;
 		note.args = e.items[i].is_tail ? "8@? 8@?" : a->arch->return_args;
 		error = add_note(a, &note);
 	}
