@@ -624,6 +624,11 @@ static bool knows_its_address(const struct move *move)
 	}
 }
 
+static bool is_syscall(const struct move *move)
+{
+	return move->insn.length == 2 && move->bytes[0] == 0x0f && move->bytes[1] == 0x05;
+}
+
 /* Emits `syscall; movabs $back,%rcx`. */
 static enum arch_move_status move_syscall(struct move *move)
 {
@@ -659,7 +664,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_STOP:
 		break;
 	}
-	if (move->insn.length == 2 && move->bytes[0] == 0x0f && move->bytes[1] == 0x05)
+	if (is_syscall(move))
 		return move_syscall(move);
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
@@ -729,6 +734,7 @@ static enum arch_move_status move_next(
 	ret->to_offset[ret->count] = (uint8_t)ret->code_length;
 	ret->count++;
 	ret->falls_through = arch_move_inside(move->insn.flow) == ARCH_MOVE_OK;
+	ret->calls_kernel |= is_syscall(move);
 	memcpy(ret->code + ret->code_length, move->code, move->code_length);
 	ret->code_length += move->code_length;
 	ret->length = (uint8_t)(end + padding);
