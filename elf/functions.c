@@ -590,6 +590,21 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 	return true;
 }
 
+bool object_next_function(struct object *object, uint64_t address, struct object_function *ret)
+{
+	struct cfi *cfi = cfi_of(object);
+	const struct wanted wanted = {object, cfi, address - 1};
+	size_t next = cfi && address ? array_partition(cfi->count, starts_at_or_below, &wanted) : 0;
+	uint64_t fde;
+
+	for (; cfi && next < cfi->count; next++) {
+		cfi_entry(object, cfi, next, &fde);
+		if (read_fde(object, fde, ret) && ret->range.start >= address)
+			return true;
+	}
+	return false;
+}
+
 bool object_function_starts(struct object *object, struct object_range range)
 {
 	struct cfi *cfi = cfi_of(object);

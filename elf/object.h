@@ -155,6 +155,9 @@ const char *object_data_at(struct object *object, uint64_t address);
  */
 bool object_function_at(struct object *object, uint64_t address, struct object_function *ret);
 
+/* Finds the first function of .eh_frame that starts at or above an address. */
+bool object_next_function(struct object *object, uint64_t address, struct object_function *ret);
+
 /* Returns true if a function, or part of one, starts in a range, by .eh_frame or by a symbol. */
 bool object_function_starts(struct object *object, struct object_range range);
 

@@ -23,7 +23,7 @@
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
-enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 4 };
+enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 16 };
 
 static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
@@ -53,6 +53,7 @@ struct adding {
 	const char *unknown; /* why the function cannot be found, or NULL */
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
 	bool lines_tried;
+	struct splits *split; /* what compilers split off, without a name */
 	struct probe_error *error;
 };
 
@@ -275,8 +276,14 @@ static struct probe_error *add_entry(struct adding *a)
 /* ---- Exits ------------------------------------------------------------------------------ */
 
 struct exits {
-	struct object_range parts[PARTS_MAX]; /* the function, then what the compiler split off */
+	/* The function, then what the compiler split off, and how often their jumps lead there. */
+	struct object_range parts[PARTS_MAX];
+	uint32_t entered[PARTS_MAX];
 	size_t part_count;
+	/* Parts that something else enters, too. */
+	struct object_range others[PARTS_MAX];
+	size_t other_count;
+	const char *why; /* why the exits are unknown, as far as the parts are own */
 	struct function_exit {
 		uint64_t pc;
 		bool is_tail; /* a jump to another function, which returns for this one */
@@ -284,31 +291,54 @@ struct exits {
 	size_t count;
 };
 
+static bool is_in(const struct object_range *ranges, size_t count, uint64_t address, size_t *at)
+{
+	for (*at = 0; *at < count; ++*at)
+		if (address >= ranges[*at].start && address < ranges[*at].end)
+			return true;
+	return false;
+}
+
+/* May a jump lead to a part of this function without a name? */
+static bool is_split(const struct adding *a, const struct exits *e, uint64_t target)
+{
+	const struct split *part = splits_at(a->split, target);
+	size_t at;
+
+	return part && part->range.end - part->range.start <= FUNCTION_MAX &&
+	       !is_in(e->others, e->other_count, target, &at) &&
+	       !is_in(&part->range, 1, e->parts[0].start, &at);
+}
+
 /*
  * Does a jump leave the function? A part of it (NAME.cold) is no other function; it is searched,
  * too. Returns NULL, or why the exits are unknown.
  */
-static const char *leaves(
-	struct object *object, const char *symbol, uint64_t target, struct exits *e, bool *ret)
+static const char *leaves(const struct adding *a, const char *symbol, const struct arch_insn *insn,
+	struct exits *e, bool *ret)
 {
-	size_t length = strcspn(symbol, "@");
+	size_t length = strcspn(symbol, "@"), at;
+	bool is_short = a->arch->short_reach && insn->length < a->arch->jump_length;
+	uint64_t target = insn->target, start;
 	struct object_function part;
 	const char *other;
-	uint64_t start;
 
 	*ret = false;
-	for (size_t i = 0; i < e->part_count; i++)
-		if (target >= e->parts[i].start && target < e->parts[i].end)
-			return NULL;
-	other = object_symbol_at(object, target, &start);
-	*ret = !other || strncmp(other, symbol, length) != 0 ||
-	       strncmp(other + length, ".cold", 5) != 0;
+	if (is_in(e->parts, e->part_count, target, &at)) {
+		e->entered[at] += !is_short;
+		return NULL;
+	}
+	other = object_symbol_at(a->object, target, &start);
+	*ret = (!other || strncmp(other, symbol, length) != 0 ||
+		       strncmp(other + length, ".cold", 5) != 0) &&
+	       !is_split(a, e, target);
 	if (*ret)
 		return NULL;
+	if (!object_function_at(a->object, target, &part))
+		return unreadable;
 	if (e->part_count == PARTS_MAX)
 		return too_many_parts;
-	if (!object_function_at(object, target, &part))
-		return unreadable;
+	e->entered[e->part_count] = !is_short;
 	e->parts[e->part_count++] = part.range;
 	return NULL;
 }
@@ -320,22 +350,24 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 
 	for (size_t at = 0; at < size;) {
 		struct arch_insn insn;
-		const char *why = NULL;
+		const char *why;
 		bool is_exit = false;
 
 		if (!a->arch->decode(bytes + at, size - at, part.start + at, &insn))
 			return unreadable;
 		if (insn.flow == ARCH_FLOW_RETURN)
 			is_exit = true;
-		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
-			why = leaves(a->object, symbol, insn.target, e, &is_exit);
-		else if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
-			 !a->arch->is_switch(bytes, at + insn.length))
-			why = unknown_jump;
-		if (is_exit && insn.flow == ARCH_FLOW_BRANCH)
-			why = conditional;
-		if (why)
-			return why;
+		if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) {
+			why = leaves(a, symbol, &insn, e, &is_exit);
+			if (why)
+				return why;
+		}
+		/* All jumps are counted before it is known which parts are the function's. */
+		if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
+			!a->arch->is_switch(bytes, at + insn.length))
+			e->why = unknown_jump;
+		else if (is_exit && insn.flow == ARCH_FLOW_BRANCH && !e->why)
+			e->why = conditional;
 		if (is_exit) {
 			if (!ARRAY_ROOM(e->items, e->count))
 				return unreadable;
@@ -347,8 +379,60 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 	return NULL;
 }
 
-/* Finds the exits of a function. Returns NULL, or why they are unknown. */
-static const char *find_exits(const struct adding *a, const char *symbol, struct exits *e)
+/* Does code outside the function's parts, near one of them, have a short branch into it? */
+static bool is_entered_shortly(const struct adding *a, const struct exits *e, size_t part)
+{
+	struct object_range range = e->parts[part];
+	uint64_t reach = a->arch->short_reach;
+
+	for (uint64_t at = range.start - reach; reach && at < range.end + reach; at++) {
+		struct object_function near;
+		AUTO_FREE uint8_t *bytes = NULL;
+		size_t size, own;
+
+		if (!object_function_at(a->object, at, &near) || near.range.end <= at)
+			continue;
+		at = near.range.end - 1;
+		if (is_in(e->parts, e->part_count, near.range.start, &own))
+			continue;
+		size = near.range.end - near.range.start;
+		bytes = size <= FUNCTION_MAX ? malloc(size) : NULL;
+		if (!bytes || object_read(a->object, near.range.start, bytes, size) != size)
+			return true;
+		for (size_t i = 0; i < size;) {
+			struct arch_insn insn;
+
+			if (!a->arch->decode(bytes + i, size - i, near.range.start + i, &insn) ||
+				((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
+					is_in(&range, 1, insn.target, &own)))
+				return true;
+			i += insn.length;
+		}
+	}
+	return false;
+}
+
+/*
+ * Checks that only jumps of this function lead to its parts without a name. Otherwise, lists the
+ * first of the others, and forgets all that was found.
+ */
+static bool are_own(const struct adding *a, struct exits *e)
+{
+	for (size_t i = 1; i < e->part_count; i++) {
+		const struct split *part = splits_at(a->split, e->parts[i].start);
+
+		if (!part || (part->references == e->entered[i] && !is_entered_shortly(a, e, i)))
+			continue;
+		e->others[e->other_count++] = e->parts[i];
+		e->part_count = 1;
+		e->entered[0] = 0;
+		e->count = 0;
+		return false;
+	}
+	return true;
+}
+
+static const char *search_parts(const struct adding *a, const char *symbol, struct exits *e)
 {
 	for (size_t i = 0; i < e->part_count; i++) {
 		AUTO_FREE uint8_t *bytes = read_code(a->object, e->parts[i]);
@@ -360,7 +444,21 @@ static const char *find_exits(const struct adding *a, const char *symbol, struct
 		if (why)
 			return why;
 	}
-	return e->count ? NULL : never_returns;
+	return NULL;
+}
+
+/* Finds the exits of a function. Returns NULL, or why they are unknown. */
+static const char *find_exits(const struct adding *a, const char *symbol, struct exits *e)
+{
+	const char *why;
+
+	do {
+		e->why = NULL;
+		why = e->other_count < PARTS_MAX ? search_parts(a, symbol, e) : too_many_parts;
+		if (why)
+			return why;
+	} while (!are_own(a, e));
+	return e->why ? e->why : e->count ? NULL : never_returns;
 }
 
 static struct probe_error *add_exits(struct adding *a, const char *symbol)
@@ -378,6 +476,10 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
 		return probe_error_no_memory();
+	if (!a->split->known)
+		error = splits_read(a->object, a->arch, a->split);
+	if (error)
+		return error;
 	note.name = name;
 	note.args = a->arch->return_args;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
@@ -550,7 +652,9 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		.functions = inout,
 		.before = inout->count};
 	bool is_wanted = false;
+	struct splits split = {0};
 
+	a.split = &split;
 	for (size_t i = 0; i < count; i++)
 		is_wanted |= names(&a, i, NULL);
 	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
@@ -572,6 +676,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		add_last(&a);
 	lines_close(a.lines);
 	drop_unknown(inout, a.before);
+	splits_deinit(&split);
 	free(a.provider);
 	return a.error;
 }

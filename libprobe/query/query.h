@@ -559,6 +559,29 @@ PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, con
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
 	const struct probe_catalogue *catalogue, struct sdt_functions *inout);
 
+/* ---- Parts of functions ---------------------------------------------------------------------- */
+
+/* A range that .eh_frame describes and no symbol names. Addresses are link-time. */
+struct split {
+	struct object_range range;
+	uint32_t references; /* how often the file refers to it, but for short branches */
+	/* how often to its start: by code, and by code or constants */
+	uint32_t entered, taken;
+};
+
+/* The parts of a file, by address. Initialise with {0}. */
+struct splits {
+	bool known;
+	struct split *items;
+	size_t count;
+};
+
+/* Finds a file's parts. Errors: as object_load(), PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *splits_read(
+	struct object *object, const struct arch *arch, struct splits *ret);
+struct split *splits_at(const struct splits *splits, uint64_t address);
+void splits_deinit(struct splits *splits);
+
 /* ---- Select ---------------------------------------------------------------------------------- */
 
 /* The probes and sites of a process that a request names. */
