@@ -642,7 +642,8 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		break;
 	case PROBE_TRACE_LOST:
 		trace->tracers[traced->tracer].has_lost = true;
-		if (!trace->tracers[traced->tracer].folded)
+		/* Calls learn of losses in each round, and report them at the end. */
+		if (!trace->tracers[traced->tracer].folded && !trace->tracers[traced->tracer].calls)
 			output_lost(trace, traced, news->probe, news->count);
 		break;
 	case PROBE_TRACE_FAILED:
