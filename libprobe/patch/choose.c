@@ -514,9 +514,13 @@ static struct probe_error *plan_module(struct install *a, size_t first, size_t e
 		const struct select_site *planned = &s->sites[as->first];
 		struct select_site *site = &s->sites[a->order[i]];
 
-		/* Sites at one address have one plan. */
+		/* Sites at one address have one plan; exits that are refused have the entry's. */
 		if (!as->is_new || site == planned)
 			continue;
+		if (site->note->refused) {
+			select_refuse(site, site->note->refused);
+			continue;
+		}
 		site->chosen = planned->chosen;
 		memcpy(site->reasons, planned->reasons, sizeof(site->reasons));
 	}
@@ -567,7 +571,9 @@ static struct probe_error *look_up_all(struct install *a)
 			continue;
 		a->sites[i].reg = *known;
 		site->chosen = plan_of(known->plan);
-		if (states[known - r->sites] != SITE_PATCHED)
+		if (site->note->refused)
+			select_refuse(site, site->note->refused);
+		else if (states[known - r->sites] != SITE_PATCHED)
 			select_refuse(site, "something else has overwritten its patch (see "
 					    "probectl status)");
 		else if (why_shared(a, i))
@@ -592,6 +598,9 @@ static int compare_sites(const void *a, const void *b, void *data)
 
 	if (s->sites[x].pc != s->sites[y].pc)
 		return s->sites[x].pc < s->sites[y].pc ? -1 : 1;
+	/* The first one is planned. */
+	if (!s->sites[x].note->refused != !s->sites[y].note->refused)
+		return s->sites[x].note->refused ? 1 : -1;
 	if (is_entry != (s->probes[s->sites[y].probe].kind == SDT_ENTRY))
 		return is_entry ? 1 : -1;
 	return x < y ? -1 : x > y;
