@@ -246,12 +246,11 @@ static const char *find_entry(struct adding *a, struct arch_entry *ret)
 
 	*ret = (struct arch_entry){0};
 	why = a->arch->entry(bytes, size, a->range.start, ret);
-	if (why)
-		return why;
 	if (ret->frame)
 		ret->breaks = UINT64_C(1) << ret->frame;
+	/* Exits need the breakpoints, even if the entry cannot be patched. */
 	add_breaks(a, ret);
-	return ret->breaks ? a->arch->entry(bytes, size, a->range.start, ret) : NULL;
+	return why || !ret->breaks ? why : a->arch->entry(bytes, size, a->range.start, ret);
 }
 
 static struct probe_error *add_entry(struct adding *a)
@@ -483,7 +482,6 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	note.name = name;
 	note.args = a->arch->return_args;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
-	/* The breakpoints are known even of an entry that cannot be patched. */
 	why = find_entry(a, &entry);
 	note.breaks = entry.breaks;
 	if (note.refused)
