@@ -82,9 +82,10 @@ struct arch {
 	/*
 	 * Is the indirect jump at the end of a function's first `length` bytes that of a switch
 	 * statement, so that it stays in the function? A superset of such jumps is not safe here:
-	 * returns false if this is unknown.
+	 * returns false if this is unknown. If *table_ret is not 0, it is so only if the addresses
+	 * in the table there are in the function: a call through a table of functions is the same.
 	 */
-	bool (*is_switch)(const uint8_t *bytes, size_t length);
+	bool (*is_switch)(const uint8_t *bytes, size_t length, uint64_t *table_ret);
 	/*
 	 * Relocations (R_*) of the slots for functions: those that an IFUNC's resolver fills in,
 	 * and those by which other files call them.

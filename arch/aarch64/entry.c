@@ -145,10 +145,11 @@ const char *aarch64_entry(
  * A switch statement adds a distance from a table to an address right before the jump; a tail call
  * loads the address of the function.
  */
-bool aarch64_is_switch(const uint8_t *bytes, size_t length)
+bool aarch64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 {
 	uint32_t jump, add;
 
+	*table_ret = 0;
 	if (length < 8)
 		return false;
 	jump = aarch64_load(bytes + length - 4);

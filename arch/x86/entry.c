@@ -170,32 +170,62 @@ const char *x86_64_entry(
 	return NULL;
 }
 
+/* Returns a register's number: its low bits, and the bit of the REX prefix for the fourth. */
+static int number(uint8_t low, uint8_t rex, uint8_t bit)
+{
+	return (low & 7) + (rex & bit ? 8 : 0);
+}
+
+/* Is it `movslq (%a,%index,4),%b`, also as `movslq 0(%a,%index,4),%b`? */
+static bool is_load(const uint8_t *load, size_t length, int a, int b)
+{
+	bool has_zero = length == 5 && load[4] == 0;
+	int base = number(load[3], load[0], 1), to = number(load[2] >> 3, load[0], 4);
+
+	return (load[0] & 0xf8) == 0x48 && load[1] == 0x63 &&
+	       (load[2] & 0xc7) == (has_zero ? 0x44 : 0x04) && load[3] >> 6 == 2 &&
+	       (has_zero || (load[3] & 7) != 5) &&
+	       ((base == a && to == b) || (base == b && to == a));
+}
+
 /*
- * Compilers write `notrack jmp *%rax` with control-flow enforcement. Otherwise they index a table
- *of addresses in the jump itself, or add a table's distance to its address right before:
+ * Compilers index a table of addresses in the jump itself, or add a table's distance to its address
+ * right before the jump; with control-flow enforcement, `notrack` is before the jump:
  *
  *	jmp *table(,%rax,8)
  *	movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
  */
-bool x86_64_is_switch(const uint8_t *bytes, size_t length)
+bool x86_64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 {
-	size_t jump = length >= 2 && bytes[length - 2] == 0xff ? length - 2 : 0;
 	const uint8_t *add;
+	int32_t table;
+	int to, left, right;
 
+	*table_ret = 0;
 	if (length >= 7 && bytes[length - 7] == 0xff && bytes[length - 6] == 0x24 &&
-		(bytes[length - 5] & 0xc7) == 0xc5)
+		(bytes[length - 5] & 0xc7) == 0xc5) {
+		memcpy(&table, bytes + length - 4, sizeof(table));
+		*table_ret = (uint64_t)(int64_t)table;
 		return true;
-	if (!jump)
+	}
+	if (length < 2 || bytes[length - 2] != 0xff || (bytes[length - 1] & 0xf8) != 0xe0)
 		return false;
-	jump -= jump && (bytes[jump - 1] & 0xf0) == 0x40;
-	if (jump && bytes[jump - 1] == 0x3e)
-		return true;
-	if (jump < 7)
+	to = bytes[length - 1] & 7;
+	length -= 2;
+	if (length && bytes[length - 1] == 0x41) {
+		to += 8;
+		length--;
+	}
+	length -= length && bytes[length - 1] == 0x3e;
+	if (length < 7)
 		return false;
-	/* add %reg,%reg with REX.W, behind movslq, which has REX.W, the opcode 63 and a SIB byte */
-	add = bytes + jump - 3;
-	return (add[0] & 0xf8) == 0x48 && (add[1] == 0x01 || add[1] == 0x03) && add[2] >> 6 == 3 &&
-	       (add[-4] & 0xf8) == 0x48 && add[-3] == 0x63;
+	add = bytes + length - 3;
+	left = number(add[2] >> 3, add[0], 4);
+	right = number(add[2], add[0], 1);
+	return (add[0] & 0xfa) == 0x48 && add[2] >> 6 == 3 &&
+	       ((add[1] == 0x01 && right == to) || (add[1] == 0x03 && left == to)) &&
+	       (is_load(add - 4, 4, left, right) ||
+		       (length >= 8 && is_load(add - 5, 5, left, right)));
 }
 
 const char x86_64_return_args[] = "-8@%rax 8f@%xmm0";

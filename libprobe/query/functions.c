@@ -342,6 +342,19 @@ static const char *leaves(const struct adding *a, const char *symbol, const stru
 	return NULL;
 }
 
+/* Does the jump that ends `length` bytes of a part stay in the function? */
+static bool is_switch(
+	const struct adding *a, const struct exits *e, const uint8_t *bytes, size_t length)
+{
+	uint64_t table, first;
+	size_t at;
+
+	return a->arch->is_switch(bytes, length, &table) &&
+	       (!table || (object_read(a->object, table, &first, sizeof(first)) == sizeof(first) &&
+				  first != e->parts[0].start &&
+				  is_in(e->parts, e->part_count, first, &at)));
+}
+
 static const char *find_in_part(const struct adding *a, const char *symbol,
 	struct object_range part, const uint8_t *bytes, struct exits *e)
 {
@@ -363,7 +376,7 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 		}
 		/* All jumps are counted before it is known which parts are the function's. */
 		if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
-			!a->arch->is_switch(bytes, at + insn.length))
+			!is_switch(a, e, bytes, at + insn.length))
 			e->why = unknown_jump;
 		else if (is_exit && insn.flow == ARCH_FLOW_BRANCH && !e->why)
 			e->why = conditional;

@@ -93,13 +93,14 @@ static void test_switches(void **state)
 		{{0x8b21a800, 0xd63f0000}, false}, /* blr */
 	};
 	uint8_t bytes[8];
+	uint64_t table;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
 		aarch64_store(bytes, jumps[i].code[0]);
 		aarch64_store(bytes + 4, jumps[i].code[1]);
-		assert_int_equal(aarch64_is_switch(bytes, 8), jumps[i].expected);
-		assert_false(aarch64_is_switch(bytes + 4, 4));
+		assert_int_equal(aarch64_is_switch(bytes, 8, &table), jumps[i].expected);
+		assert_false(aarch64_is_switch(bytes + 4, 4, &table));
 	}
 }
 

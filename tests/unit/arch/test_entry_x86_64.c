@@ -146,19 +146,32 @@ static void test_switches(void **state)
 		size_t length;
 		bool expected;
 	} jumps[] = {
-		{BYTES("\x90\xff\x24\xc5\0\0\0\0"), true},	       /* jmp *0(,%rax,8) */
+		{BYTES("\x90\xff\x24\xc5\x00\x10\x40\x00"), true},     /* jmp *0x401000(,%rax,8) */
 		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe0"), true}, /* a table of distances */
 		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\x3e\xff\xe0"), true},
-		{BYTES("\x90\x3e\xff\xe0"), true},	    /* notrack */
+		{BYTES("\x48\x63\x44\x85\x00\x48\x01\xe8\xff\xe0"), true}, /* behind %rbp */
+		/* movslq (%r9,%rax,4),%r8; add %r9,%r8; notrack jmp *%r8 */
+		{BYTES("\x4d\x63\x04\x81\x4d\x01\xc8\x3e\x41\xff\xe0"), true},
+		{BYTES("\x48\x63\x04\x82\x48\x03\xd0\xff\xe2"), true},	    /* add %rax,%rdx */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe1"), false},	    /* jmp *%rcx */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\x41\xff\xe0"), false}, /* jmp *%r8 */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xc8\xff\xe0"), false},	    /* add %rcx,%rax */
+		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\x20"), false},	    /* jmp *(%rax) */
+		{BYTES("\x48\x63\x44\x82\x04\x48\x01\xd0\xff\xe0"), false}, /* a member */
+		{BYTES("\x90\x90\x90\x90\x90\x90\x90\x3e\xff\xe0"), false}, /* notrack */
 		{BYTES("\x48\x8b\x40\x10\xff\xe0"), false}, /* a pointer to a function */
 		{BYTES("\x90\x90\x90\xff\x60\x10"), false}, /* jmp *16(%rax) */
 		{BYTES("\xff\xe0"), false},
 	};
 
+	uint64_t table;
+
 	(void)state;
-	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++)
-		assert_int_equal(
-			x86_64_is_switch(jumps[i].bytes, jumps[i].length), jumps[i].expected);
+	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
+		assert_int_equal(x86_64_is_switch(jumps[i].bytes, jumps[i].length, &table),
+			jumps[i].expected);
+		assert_int_equal(table, i ? 0 : 0x401000);
+	}
 }
 
 int main(void)
