@@ -264,8 +264,9 @@ static struct probe_error *examine(struct planning *p)
 
 		if (!plan->is_entry)
 			plan->hop.offset = plan->behind.offset;
-		if (plan->byte_count && !plan->ocaml && (plan->hop.offset || plan->is_entry) &&
-			!plan->refused && !plan->hop.cannot && !fits(plan, &plan->behind))
+		if (plan->byte_count && !plan->ocaml &&
+			(plan->hop.offset || plan->is_entry || plan->is_exit) && !plan->refused &&
+			!plan->hop.cannot && !fits(plan, &plan->behind))
 			plan_ask_move(p, plan, &plan->hop);
 	}
 	for (size_t i = 0; i < p->neighbour_count; i++) {
