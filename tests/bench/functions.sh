@@ -1,8 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Shows which share of the functions of some well-known files can be probed: at the entry, and at
-# all exits. Functions that never return, and those with a jump that may lead to any function, are
-# counted apart: "exits" is the share of all others, "of all" the share of all functions.
+# all exits, each function alone and all functions of a file together, with the reasons of all
+# refusals. Counted apart are names that stand for another function in each process (IFUNC: the
+# functions themselves are counted), functions that never return, and those with a jump that may
+# lead to any function: they have no exits that could be patched. "lost" is the share of probes that
+# are possible alone, and not together.
 # Usage: functions.sh BUILD [FILE...]
 set -eu
 build=$1
@@ -10,36 +13,56 @@ shift
 lib=/usr/lib/$(uname -m)-linux-gnu
 [ $# -gt 0 ] || set -- "$lib"/{libc.so.6,ld-linux-*.so.2,libm.so.6,libssl.so.3,libcrypto.so.3} \
 	"$lib"/{libstdc++.so.6,libglib-2.0.so.0,libruby-*.so.?.?} /bin/bash /usr/bin/python3.11 \
-	/usr/lib/postgresql/*/bin/postgres /usr/bin/php?.? /usr/bin/node \
-	/usr/lib/jvm/java-*/lib/server/libjvm.so
-printf '%-16s %9s %8s %8s %8s %8s %8s\n' file functions entry% exits% of-all% endless unknown
+	/usr/lib/postgresql/*/bin/postgres /usr/bin/php?.? /usr/sbin/nginx /usr/bin/redis-server \
+	/usr/bin/qemu-system-aarch64 /usr/lib/jvm/java-*/lib/server/libjvm.so /usr/bin/node
+printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s\n' "" "" alone "" together "" "" apart "" ""
+printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s\n' file functions entry% exits% entry% \
+	exits% lost% chosen endless unknown
 for file; do
-	[ -f "$file" ] || continue
-	for name in '*' '*:return'; do
-		"$build/probectl" list -vv --json --functions "$file" "$name"
-	done | python3 -c '
+	[ -f "$file" ] || {
+		echo "$file: not installed"
+		continue
+	}
+	"$build/probectl" list -vv --json --functions "$file" '*' '*:return' | python3 -c '
 import collections, json, os, sys
 
-entries, exits = {}, {}
+APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2}
+# By probe: whether all of its sites are possible alone, and together; the reason of the first one.
+probes = {False: {}, True: {}}
 for line in sys.stdin:
-    note = json.loads(line)
-    if "name" not in note:
+    site = json.loads(line)
+    if "name" not in site:
         continue
-    its = exits if note["name"].endswith(":return") else entries
-    reason = note.get("reason", "?") if note["plan"] == "refused" else None
-    key = note["name"] if its is exits else note["pc"]
-    its[key] = its.get(key) or reason
-reasons = collections.Counter(exits.values())
-del reasons[None]
-endless = sum(n for r, n in reasons.items() if "does not return" in r)
-unknown = sum(n for r, n in reasons.items() if "may lead to any function" in r)
-good = sum(1 for r in exits.values() if not r)
-share = lambda n, of: 100 * n / of if of else 0
-print("%-16.16s %9d %8.1f %8.1f %8.1f %8d %8d" % (os.path.basename(sys.argv[1]), len(entries),
-    share(sum(1 for r in entries.values() if not r), len(entries)),
-    share(good, len(exits) - endless - unknown), share(good, len(exits)), endless, unknown))
-for what, its in ("entry", entries), ("exits", exits):
-    for reason, n in collections.Counter(r for r in its.values() if r).most_common(6):
+    is_exit = site["name"].endswith(":return")
+    alone = site["plan"] != "refused"
+    together = site.get("together", site["plan"]) != "refused"
+    key = site["name"] if is_exit else site["pc"]
+    its = probes[is_exit].setdefault(key, [True, True, None, None])
+    if not alone:
+        its[2] = its[2] or site.get("reason", "?")
+    elif not together:
+        its[3] = its[3] or site.get("together_reason", "?")
+    its[0] &= alone
+    its[1] &= together
+apart = [0, 0, 0]
+counted = {False: [], True: []}
+for is_exit, its in probes.items():
+    for probe in its.values():
+        kind = [k for text, k in APART.items() if probe[2] and text in probe[2]]
+        if kind and (is_exit or kind[0] == 0):
+            apart[kind[0]] += is_exit
+        else:
+            counted[is_exit].append(probe)
+share = lambda n, of: "%.1f" % (100 * n / of) if of else "-"
+good = lambda is_exit, at: share(sum(p[at] for p in counted[is_exit]), len(counted[is_exit]))
+lost = [p for its in counted.values() for p in its if p[0] and not p[1]]
+alone = sum(p[0] for its in counted.values() for p in its)
+print("%-20.20s %9d | %7s %7s | %7s %7s %6s | %7d %7d %7d" % (os.path.basename(sys.argv[1]),
+    len(probes[False]), good(False, 0), good(True, 0), good(False, 1), good(True, 1),
+    share(len(lost), alone), *apart), flush=True)
+for what, at in ("entry", 2), ("exits", 2), ("lost entry", 3), ("lost exits", 3):
+    its = counted["exits" in what]
+    for reason, n in collections.Counter(p[at] for p in its if p[at]).most_common():
         print("    %6d %s: %s" % (n, what, reason))
 ' "$file"
 done
