@@ -400,10 +400,17 @@ static bool is_entered_shortly(const struct adding *a, const struct exits *e, si
 	for (uint64_t at = range.start - reach; reach && at < range.end + reach; at++) {
 		struct object_function near;
 		AUTO_FREE uint8_t *bytes = NULL;
+		uint8_t unknown[2];
+		uint64_t target;
 		size_t size, own;
 
-		if (!object_function_at(a->object, at, &near) || near.range.end <= at)
+		if (!object_function_at(a->object, at, &near) || near.range.end <= at) {
+			if (object_read(a->object, at, unknown, 2) == 2 &&
+				a->arch->short_branch(unknown, at, &target) &&
+				is_in(&range, 1, target, &own))
+				return true;
 			continue;
+		}
 		at = near.range.end - 1;
 		if (is_in(e->parts, e->part_count, near.range.start, &own))
 			continue;

@@ -59,6 +59,17 @@ static void on_other(void *data, uint64_t address)
 	(void)address;
 }
 
+/* Finds the next function that is not empty. */
+static bool next(struct object *object, uint64_t address, struct object_function *ret)
+{
+	while (object_next_function(object, address, ret)) {
+		if (ret->range.end > ret->range.start)
+			return true;
+		address = ret->range.start + 1;
+	}
+	return false;
+}
+
 static struct probe_error *count_code(struct object *object, const struct arch *arch,
 	struct splits *splits, bool starts_only, const uint8_t *file, size_t file_size)
 {
@@ -69,8 +80,10 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 		.constant = on_other,
 		.label = on_other};
 	const struct object_segment *segments;
+	struct object_function function;
 	bool ok = c != NULL;
 	size_t segment_count;
+	uint64_t offset;
 
 	for (size_t i = 0; i < splits->count && ok; i++) {
 		const struct object_range *range = &splits->items[i].range;
@@ -95,6 +108,13 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 			segments[i].file_size <= file_size - segments[i].offset)
 			arch->scan(file + segments[i].offset, segments[i].file_size,
 				segments[i].address, &scan);
+	for (uint64_t at = 1; ok && arch->scan_function && next(object, at, &function);
+		at = function.range.end)
+		if (object_offset_of(object, function.range.start, &offset) && offset < file_size &&
+			function.range.end - function.range.start <= file_size - offset)
+			arch->scan_function(file + offset,
+				function.range.end - function.range.start, function.range.start,
+				&scan);
 	if (c)
 		free(c->sites);
 	free(c);
@@ -146,9 +166,7 @@ struct probe_error *splits_read(struct object *object, const struct arch *arch, 
 	error = object_load(object, &file, &file_size);
 	if (error)
 		return error;
-	for (uint64_t at = 1; object_next_function(object, at, &function);
-		at = function.range.end > function.range.start ? function.range.end
-							       : function.range.start + 1) {
+	for (uint64_t at = 1; next(object, at, &function); at = function.range.end) {
 		if (function.range.end - function.range.start < 2 ||
 			is_named(object, function.range))
 			continue;
