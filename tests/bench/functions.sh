@@ -23,14 +23,22 @@ for file; do
 		echo "$file: not installed"
 		continue
 	}
-	"$build/probectl" list -vv --json --functions "$file" '*' '*:return' | python3 -c '
+	# Exits that are unknown are listed at the entry, so each kind is asked for alone, too.
+	for names in '*' '*:return' '* *:return'; do
+		(set -f && exec "$build/probectl" list -vv --json --functions "$file" $names)
+		echo
+	done | python3 -c '
 import collections, json, os, sys
 
 APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2}
 # By probe: whether all of its sites are possible alone, and together; the reason of the first one.
 probes = {False: {}, True: {}}
+run = 0
+about_exits = lambda site: any(text in site.get("together_reason", "")
+    for text in ("does not return", "to any function", "to another function"))
 for line in sys.stdin:
-    site = json.loads(line)
+    run += not line.strip()
+    site = json.loads(line) if line.strip() else {}
     if "name" not in site:
         continue
     is_exit = site["name"].endswith(":return")
@@ -38,12 +46,12 @@ for line in sys.stdin:
     together = site.get("together", site["plan"]) != "refused"
     key = site["name"] if is_exit else site["pc"]
     its = probes[is_exit].setdefault(key, [True, True, None, None])
-    if not alone:
+    if run < 2 and not alone:
         its[2] = its[2] or site.get("reason", "?")
-    elif not together:
+        its[0] = its[1] = False
+    elif run == 2 and its[0] and not together and (is_exit or not about_exits(site)):
         its[3] = its[3] or site.get("together_reason", "?")
-    its[0] &= alone
-    its[1] &= together
+        its[1] = False
 apart = [0, 0, 0]
 counted = {False: [], True: []}
 for is_exit, its in probes.items():
