@@ -48,6 +48,8 @@ struct sdt_note {
 	/* SDT_ENTRY, SDT_EXIT: the function's start, and where its breakpoints may be behind it */
 	uint64_t start, breaks;
 	const char *refused; /* why a function's site cannot be patched, static; or NULL */
+	const char *aliases; /* other names of the function, with commas; may be NULL */
+	uint64_t size;	     /* bytes of the function; 0 for other probes */
 	uint64_t pc;	     /* address of the site; may be 0 (OCaml: only a semaphore) */
 	uint64_t base;	     /* link-time address of .stapsdt.base that the note states, or 0 */
 	uint64_t semaphore;  /* address of the semaphore; 0 if the probe has no semaphore */

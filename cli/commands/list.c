@@ -413,10 +413,15 @@ static struct probe_error *sort_operands(struct list_command *command)
 	}
 	if (!error && command->functions && !command->file_count && !options->pids.count)
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"--functions: name a FILE or a process (-p), as in `probectl list "
-			"--functions libssl.so.3 'SSL_*'`");
+			"--functions: %s%s%sname a FILE or a process (-p), as in `probectl list "
+			"--functions libssl.so.3 'SSL_*'`",
+			options->operand_count ? "there is no file, program or library '" : "",
+			options->operand_count ? options->operands[0] : "",
+			options->operand_count ? "'; " : "");
 	if (!error && command->functions && !options->patterns.count)
 		error = add_function(options, "*");
+	for (size_t i = 0; i < options->patterns.count && command->functions; i++)
+		probe_pattern_pair(options->patterns.items[i]);
 	return error;
 }
 
@@ -597,6 +602,33 @@ static const char *describe_where(const struct list_command *command, char *room
 	return room;
 }
 
+/* Adds the names of all functions of the files and processes. */
+static struct probe_error *add_functions(
+	const struct list_command *command, struct probe_names *names)
+{
+	struct probe_pattern *any = NULL;
+	struct probe_list *list = NULL;
+	struct probe_error *error = probe_pattern_parse("fn:*", &any);
+	const struct probe_site *sites;
+	size_t count = 0;
+
+	if (!error)
+		error = probe_list_create(&list);
+	if (!error)
+		probe_list_functions(list, (const struct probe_pattern *const *)&any, 1);
+	for (size_t i = 0; i < command->file_count && !error; i++)
+		error = probe_list_add_file(list, command->files[i]);
+	for (size_t i = 0; i < command->options.pids.count && !error; i++)
+		error = probe_list_add_process(list, command->options.pids.items[i]);
+	sites = error ? NULL : probe_list_sites(list, &count);
+	for (size_t i = 0; i < count; i++)
+		if (strncmp(sites[i].provider, "fn:", 3) == 0)
+			probe_names_add(names, sites[i].provider, sites[i].name);
+	probe_list_free(list);
+	probe_pattern_free(any);
+	return error;
+}
+
 /* If a pattern has no match, returns the error for the first such pattern. */
 static struct probe_error *no_match(const struct list_command *command, const bool *matched)
 {
@@ -604,25 +636,29 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 	struct probe_error *error;
 	const struct scan *lists = &command->lists;
 	struct probe_names names = {0};
-	char where[512], list[48] = "probectl list";
+	char where[512], list[64];
 	size_t first = 0, count;
 
 	while (first < patterns->count && matched[first])
 		first++;
 	if (first == patterns->count)
 		return NULL;
-	for (size_t i = 0; i < lists->count; i++) {
+	error = command->functions ? add_functions(command, &names) : NULL;
+	for (size_t i = 0; i < lists->count && !command->functions; i++) {
 		const struct probe_site *sites = probe_list_sites(lists->lists[i], &count);
 
 		for (size_t k = 0; k < count; k++)
 			probe_names_add(&names, sites[k].provider, sites[k].name);
 	}
+	snprintf(list, sizeof(list), "probectl list%s", command->functions ? " --functions" : "");
 	if (command->options.pids.count == 1)
-		snprintf(list, sizeof(list), "probectl list -p %d",
+		snprintf(list, sizeof(list), "probectl list%s -p %d",
+			command->functions ? " --functions" : "",
 			(int)command->options.pids.items[0]);
-	error = probe_pattern_no_match(patterns->items[first],
-		describe_where(command, where, sizeof(where)), list,
-		(const char *const *)names.items, names.count);
+	if (!error)
+		error = probe_pattern_no_match(patterns->items[first],
+			describe_where(command, where, sizeof(where)), list,
+			(const char *const *)names.items, names.count);
 	probe_names_deinit(&names);
 	return error;
 }
@@ -641,6 +677,7 @@ static struct probe_error *show(struct list_command *command)
 	listing->details = command->verbose;
 	listing->is_process = command->options.pids.count > 0;
 	listing->show_pid = command->options.pids.count > 1;
+	listing->functions = command->functions;
 	/* It is an error if no probe of a pattern has the arguments that the pattern names. */
 	for (size_t i = 0; i < patterns->count; i++)
 		for (size_t k = 0; k < command->lists.count && !error; k++)
@@ -738,10 +775,12 @@ static const char help_text[] =
 	"Shows the static probes (stapsdt notes) of ELF files, or of all files that a\n"
 	"process has mapped; by default, of all programs and libraries in the standard\n"
 	"directories. With PROBEs, shows only those. The first FILE may be a program in\n"
-	"$PATH.\n"
+	"$PATH. With --functions, shows functions instead, and whether their entries and\n"
+	"exits can be traced; the first FILE may be a library such as libssl.so.3.\n"
 	"\n"
 	"  probectl list /usr/lib/jvm/*/lib/server/libjvm.so 'hotspot:gc__*'\n"
-	"  probectl list -v -p 1234\n";
+	"  probectl list -v -p 1234\n"
+	"  probectl list --functions libssl.so.3 'SSL_*'\n";
 
 struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 {

@@ -122,6 +122,10 @@ static struct probe_error *add_site(
 		json_close(out, '}');
 	}
 	json_close(out, ']');
+	if (site->size) {
+		json_unsigned(out, "size", site->size);
+		json_text(out, "aliases", site->aliases);
+	}
 	if (listing->is_process)
 		add_state(out, site);
 	if (listing->catalogue)

@@ -30,6 +30,7 @@ struct listing {
 	const struct probe_catalogue *catalogue;
 	bool is_process; /* the sites are in processes and have a state */
 	bool show_pid;	 /* the sites are in several processes */
+	bool functions;	 /* the sites are entries and exits of functions: a row for each function */
 };
 
 /* Sets *ret to the name of the site's function, or NULL. The caller frees it. */

@@ -222,7 +222,9 @@ static struct probe_error *add_site(struct grid *grid, const struct listing *lis
 	if (listing->details > 1)
 		describe_plan(item->site, &detail, out);
 	grid_note_cell(grid, false);
-	buffer_printable(out, item->site->args_spec);
+	/* Arguments of functions are the same for all; with -vv, also which ones are lost. */
+	if (!item->site->size || listing->details > 1)
+		buffer_printable(out, item->site->args_spec);
 	grid_note_cell(grid, true);
 	return NULL;
 }
@@ -297,13 +299,27 @@ static struct probe_error *add_meaning(
 
 /* ---- Rows --------------------------------------------------------------------------- */
 
+static const char exits_suffix[] = ":return";
+
+static bool is_exit(const struct probe_site *site)
+{
+	size_t length = strlen(site->name), suffix = sizeof(exits_suffix) - 1;
+
+	return site->size && length > suffix &&
+	       strcmp(site->name + length - suffix, exits_suffix) == 0;
+}
+
+/* Compares names. The exits of a function are listed with its entry. */
 static int compare_probes(const struct listed_site *a, const struct listed_site *b)
 {
+	size_t left = strlen(a->site->name) - (is_exit(a->site) ? sizeof(exits_suffix) - 1 : 0);
+	size_t right = strlen(b->site->name) - (is_exit(b->site) ? sizeof(exits_suffix) - 1 : 0);
 	int order = strcmp(a->site->provider, b->site->provider);
 
 	if (a->module != b->module)
 		return a->module < b->module ? -1 : 1;
-	return order ? order : strcmp(a->site->name, b->site->name);
+	order = order ? order : memcmp(a->site->name, b->site->name, left < right ? left : right);
+	return order ? order : left < right ? -1 : left > right;
 }
 
 static int compare(const void *left, const void *right)
@@ -312,6 +328,78 @@ static int compare(const void *left, const void *right)
 	int order = compare_probes(a, b);
 
 	return order ? order : a->order < b->order ? -1 : a->order > b->order;
+}
+
+/*
+ * Adds the cells of a function's entries or exits: how many can be patched, or that they cannot.
+ * *why_ret is the reason, or NULL; the list owns it.
+ */
+static struct probe_error *add_ends(
+	struct grid *grid, const struct group *group, bool exits, const char **why_ret)
+{
+	size_t count = 0;
+	struct probe_error *error = NULL;
+
+	*why_ret = NULL;
+	for (size_t i = 0; i < group->count && !error; i++) {
+		const struct listed_site *item = &group->items[i];
+		struct probe_site_detail detail;
+
+		if (is_exit(item->site) != exits)
+			continue;
+		count++;
+		error = probe_list_detail(item->list, item->site, true, &detail);
+		if (!error && !item->site->plan && detail.plan == PROBE_PLAN_REFUSED)
+			*why_ret = detail.reason ? detail.reason : "unknown";
+	}
+	if (*why_ret || !count)
+		buffer_string(&grid->text, count ? "no" : "-");
+	else
+		buffer_unsigned(&grid->text, count);
+	grid_end(grid);
+	return error;
+}
+
+/* Writes a row for a function: see listing_print_text(). */
+static struct probe_error *add_function(struct grid *grid, const struct listing *listing,
+	const struct group *group, struct foreign *foreign)
+{
+	const struct probe_site *site = group->items[0].site;
+	const char *entry = NULL, *exits = NULL;
+	struct probe_error *error;
+	size_t length = strlen(site->name) - (is_exit(site) ? sizeof(exits_suffix) - 1 : 0);
+	AUTO_FREE char *name = strndup(site->name, length);
+	uint64_t size = 0;
+
+	if (!name)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < group->count; i++)
+		if (!is_exit(group->items[i].site))
+			size += group->items[i].site->size;
+	if (listing->show_pid)
+		grid_signed(grid, site->pid);
+	buffer_printable(&grid->text, site->provider);
+	buffer_char(&grid->text, ':');
+	grid_text(grid, name);
+	grid_number(grid, size ? size : site->size);
+	if (listing->is_process) {
+		describe_state(group, &grid->text);
+		grid_end(grid);
+	}
+	error = add_ends(grid, group, false, &entry);
+	if (!error)
+		error = add_ends(grid, group, true, &exits);
+	grid_text(grid, site->path);
+	if (listing->details == 0 || error)
+		return error;
+	add_labelled(grid, "also named: ", *site->aliases ? site->aliases : NULL);
+	add_labelled(grid, "entry: ", entry);
+	add_labelled(grid, "exits: ", exits);
+	if (listing->catalogue && !is_unknown_function(listing, site))
+		error = add_meaning(grid, listing, group);
+	for (size_t i = 0; i < group->count && !error; i++)
+		error = add_site(grid, listing, &group->items[i], foreign);
+	return error;
 }
 
 /* Writes the cells in the order of the titles. Some tables have no PID or STATE. */
@@ -362,11 +450,16 @@ struct probe_error *listing_print_text(struct listing *listing)
 	if (listing->show_pid)
 		grid_title(&grid, "PID", GRID_RIGHT);
 	grid_title(&grid, "PROBE", GRID_LEFT);
-	grid_title(&grid, "SITES", GRID_RIGHT);
+	grid_title(&grid, listing->functions ? "SIZE" : "SITES", GRID_RIGHT);
 	if (listing->is_process)
 		grid_title(&grid, "STATE", GRID_LEFT);
-	grid_title(&grid, "ARGUMENTS", GRID_SHRINKS);
-	grid_title(&grid, "SEMAPHORE", GRID_LEFT);
+	if (listing->functions) {
+		grid_title(&grid, "ENTRY", GRID_RIGHT);
+		grid_title(&grid, "EXITS", GRID_RIGHT);
+	} else {
+		grid_title(&grid, "ARGUMENTS", GRID_SHRINKS);
+		grid_title(&grid, "SEMAPHORE", GRID_LEFT);
+	}
 	grid_title(&grid, "MODULE", GRID_LEFT);
 	if (listing->count > 0)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare);
@@ -375,7 +468,8 @@ struct probe_error *listing_print_text(struct listing *listing)
 		while (i + group.count < listing->count &&
 			compare_probes(group.items, group.items + group.count) == 0)
 			group.count++;
-		error = add_group(&grid, listing, &group, &foreign);
+		error = (listing->functions ? add_function : add_group)(
+			&grid, listing, &group, &foreign);
 	}
 	if (!error)
 		error = out_grid(&grid);

@@ -679,6 +679,7 @@ static void refuse_partial_exits(const struct install *a)
 			!select_is_exit_of(probe, entry))
 			entry--;
 		if (entry >= s->probes && entry->module == probe->module &&
+			entry->pattern < a->request->pattern_count &&
 			pattern_wants(a->request->patterns[entry->pattern], true))
 			refuse_probe(s, entry, not_all_exits, first->reasons[1]);
 	}

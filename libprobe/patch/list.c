@@ -408,6 +408,8 @@ static struct probe_error *add_file(struct probe_list *list, struct object *obje
 			.pc = note->pc,
 			.base = note->base,
 			.semaphore = note->semaphore,
+			.size = note->size,
+			.aliases = note->aliases ? note->aliases : "",
 			.pid = pid,
 			.bias = file->bias,
 		};

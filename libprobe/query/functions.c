@@ -6,13 +6,15 @@
  *	fn:FILE:NAME:return	a site at each exit: every `ret`, and every jump to another function
  *
  * FILE is the short name of the file, NAME a symbol without version and parameters. Functions with
- * the same name in one file (static ones, overloads) are the sites of one probe. A symbol without
+ * the same name in one file (static ones, overloads) are the sites of one probe. A function with
+ * several names is one probe, unless patterns name it by one and not by another. A symbol without
  * code of its own is left out: an import, or a name for the function that an IFUNC has chosen.
  *
  * A function returns where its code says so. Return addresses are not replaced: unwinders,
  * exceptions, longjmp(3), coroutines and shadow stacks rely on them. So if any exit is unknown, or
  * cannot be patched, the probe of exits is refused.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,7 @@
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
-enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 16 };
+enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 16, ALIASES_MAX = 8 };
 
 static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
@@ -31,6 +33,8 @@ static const char conditional[] = "one of its conditional jumps leads to another
 static const char too_many_parts[] = "it has too many parts";
 static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
+static const char outside[] = "the function ends before this offset";
+static const char within[] = "no instruction of the function begins at this offset";
 static const char never_returns[] = "it does not return, by its code";
 static const char loop[] = "a jump of its own leads to its first instruction, as in a loop";
 
@@ -46,11 +50,22 @@ struct adding {
 	char *provider;
 	struct sdt_functions *functions;
 	size_t before; /* number of functions that there were; these are sorted */
-	/* The last symbol, among those at one address, that a pattern names. */
+	/* The names of the functions that patterns name, by address. */
+	struct name {
+		const char *symbol; /* owned by the object */
+		char *plain;
+		struct object_range range;
+		bool is_ifunc;	     /* `range` is a resolver's, until the function is found */
+		bool is_named;	     /* by a pattern */
+		bool is_kept;	     /* a probe has this name */
+		const char *unknown; /* why the function cannot be found, or NULL */
+	} * found;
+	size_t found_count;
+	size_t address_first; /* the first one with the last symbol's address */
+	/* The function for which notes are added. */
 	struct object_range range;
-	char *name;
-	bool is_ifunc;	     /* `range` is a resolver's */
-	const char *unknown; /* why the function cannot be found, or NULL */
+	const char *name, *unknown;
+	char *aliases;
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
 	bool lines_tried;
 	struct splits *split; /* what compilers split off, without a name */
@@ -112,7 +127,8 @@ static bool is_named(const struct adding *a, const char *name)
 static bool wants(const struct adding *a, const char *name, bool is_return)
 {
 	for (size_t i = 0; i < a->count; i++)
-		if (names(a, i, name) && pattern_wants(a->patterns[i], is_return))
+		if (names(a, i, name) && pattern_wants(a->patterns[i], is_return) &&
+			!pattern_offset(a->patterns[i]))
 			return true;
 	return false;
 }
@@ -260,7 +276,9 @@ static struct probe_error *add_entry(struct adding *a)
 		.name = a->name,
 		.kind = SDT_ENTRY,
 		.pc = a->range.start,
-		.args = entry.args};
+		.args = entry.args,
+		.size = a->range.end - a->range.start,
+		.aliases = a->aliases};
 
 	note.refused = a->unknown ? a->unknown : find_entry(a, &entry);
 	if (!note.refused)
@@ -269,6 +287,39 @@ static struct probe_error *add_entry(struct adding *a)
 	note.keep_short = entry.keep_short;
 	note.start = a->range.start;
 	note.breaks = entry.breaks;
+	return add_note(a, &note);
+}
+
+/* Adds a site at an instruction inside the function, where arguments are unknown. */
+static struct probe_error *add_inside(struct adding *a, uint64_t offset)
+{
+	size_t size = a->range.end - a->range.start;
+	AUTO_FREE uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+	AUTO_FREE char *name = NULL;
+	struct sdt_note note = {.provider = a->provider,
+		.kind = SDT_ENTRY,
+		.pc = a->range.start + offset,
+		.args = "",
+		.refused = a->unknown,
+		.start = a->range.start,
+		.size = size,
+		.aliases = a->aliases};
+	struct arch_insn insn;
+	size_t at = 0;
+
+	if (asprintf(&name, "%s+0x%" PRIx64, a->name, offset) < 0)
+		return probe_error_no_memory();
+	note.name = name;
+	if (!note.refused && offset >= size)
+		note.refused = outside;
+	if (!note.refused &&
+		(!bytes || object_read(a->object, a->range.start, bytes, size) != size))
+		note.refused = unreadable;
+	for (; !note.refused && at < offset; at += insn.length)
+		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
+			note.refused = unreadable;
+	if (!note.refused && at > offset)
+		note.refused = within;
 	return add_note(a, &note);
 }
 
@@ -487,6 +538,8 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	struct sdt_note note = {.provider = a->provider,
 		.kind = SDT_EXIT,
 		.pc = a->range.start,
+		.size = a->range.end - a->range.start,
+		.aliases = a->aliases,
 		.start = a->range.start};
 	struct probe_error *error = NULL;
 	struct arch_entry entry;
@@ -580,23 +633,34 @@ static bool find_chosen(struct adding *a, const char *symbol)
 
 /* ---- Symbols ---------------------------------------------------------------------------- */
 
-/* Adds the function that was seen last, if there is one. */
-static void add_last(struct adding *a)
+/* Adds a name. Its function is at `range`. */
+static struct name *add_name(
+	struct adding *a, const char *symbol, struct object_range range, char *plain)
 {
-	AUTO_FREE char *symbol = a->name;
-
-	if (!symbol)
-		return;
-	a->name = plain_name(symbol);
-	if (!a->name)
+	if (!plain || !ARRAY_ROOM(a->found, a->found_count)) {
+		free(plain);
 		a->error = probe_error_no_memory();
-	a->unknown = a->is_ifunc && !find_chosen(a, symbol) ? not_chosen : NULL;
-	if (!a->error && wants(a, a->name, false))
-		a->error = add_entry(a);
-	if (!a->error && wants(a, a->name, true))
-		a->error = add_exits(a, symbol);
-	free(a->name);
-	a->name = NULL;
+		return NULL;
+	}
+	a->found[a->found_count] = (struct name){.symbol = symbol, .range = range, .plain = plain};
+	return &a->found[a->found_count++];
+}
+
+static void drop_names(struct adding *a, size_t from)
+{
+	while (a->found_count > from)
+		free(a->found[--a->found_count].plain);
+}
+
+/* Forgets the names at the last symbol's address if no pattern names one of them. */
+static void end_address(struct adding *a)
+{
+	for (size_t i = a->address_first; i < a->found_count; i++)
+		if (a->found[i].is_named) {
+			a->address_first = a->found_count;
+			return;
+		}
+	drop_names(a, a->address_first);
 }
 
 /* Is an address in the part of the file that is mapped? A program may map a part a second time. */
@@ -610,26 +674,148 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 {
 	struct adding *a = data;
 	const struct object_segment *segment = object_segment_of(a->object, symbol->range.start);
-	AUTO_FREE char *name = NULL;
+	struct name *name;
 
-	if (a->range.start != symbol->range.start)
-		add_last(a);
-	if (a->error || !segment || !segment->executable || !is_mapped(a, symbol->range.start))
-		return !a->error;
-	name = plain_name(symbol->name);
-	if (!name) {
-		a->error = probe_error_no_memory();
-		return false;
-	}
-	if (!is_named(a, name))
+	if (a->found_count > a->address_first &&
+		a->found[a->address_first].range.start != symbol->range.start)
+		end_address(a);
+	if (!segment || !segment->executable || !is_mapped(a, symbol->range.start))
 		return true;
-	free(a->name);
-	a->range = symbol->range;
-	a->is_ifunc = symbol->is_ifunc;
-	a->name = strdup(symbol->name);
-	if (!a->name)
-		a->error = probe_error_no_memory();
-	return !a->error;
+	name = add_name(a, symbol->name, symbol->range, plain_name(symbol->name));
+	if (!name)
+		return false;
+	name->is_ifunc = symbol->is_ifunc;
+	name->is_named = is_named(a, name->plain);
+	return true;
+}
+
+/* Finds the functions that the process has chosen for the names of IFUNCs. */
+static void find_all_chosen(struct adding *a)
+{
+	for (size_t i = 0, count = a->found_count; i < count && !a->error; i++) {
+		struct name *name = &a->found[i];
+		const char *other;
+		uint64_t start;
+
+		if (!name->is_ifunc || !name->is_named)
+			continue;
+		a->range = name->range;
+		if (!find_chosen(a, name->symbol)) {
+			name->unknown = not_chosen;
+			continue;
+		}
+		name->range = a->range;
+		/* Its own name. This may move a->found. */
+		other = object_symbol_at(a->object, a->range.start, &start);
+		if (other && start == a->range.start)
+			add_name(a, other, a->range, plain_name(other));
+	}
+}
+
+/*
+ * By function. If a function has several names, those that users write come first: without leading
+ * underscores, then the shorter ones.
+ */
+static int compare_names(const void *left, const void *right)
+{
+	const struct name *a = left, *b = right;
+	size_t lines_a = strspn(a->plain, "_"), lines_b = strspn(b->plain, "_");
+	size_t length_a = strlen(a->plain), length_b = strlen(b->plain);
+
+	if (a->range.start != b->range.start)
+		return a->range.start < b->range.start ? -1 : 1;
+	if (!a->unknown != !b->unknown)
+		return a->unknown ? 1 : -1;
+	if (lines_a != lines_b)
+		return lines_a < lines_b ? -1 : 1;
+	if (length_a != length_b)
+		return length_a < length_b ? -1 : 1;
+	return strcmp(a->plain, b->plain);
+}
+
+static bool is_same_function(const struct name *a, const struct name *b)
+{
+	return a->range.start == b->range.start && !a->unknown == !b->unknown;
+}
+
+/* Does each pattern that names name `i` also name one of those kept, from `from` on? */
+static bool is_other_name(const struct adding *a, size_t from, size_t i)
+{
+	for (size_t k = 0; k < a->count; k++) {
+		bool has = false;
+
+		if (!names(a, k, a->found[i].plain))
+			continue;
+		for (size_t m = from; m < i && !has; m++)
+			has = a->found[m].is_kept && names(a, k, a->found[m].plain);
+		if (!has)
+			return false;
+	}
+	return true;
+}
+
+/* Joins other names of the function of name `self` in a->aliases. */
+static bool join_aliases(struct adding *a, size_t from, size_t end, size_t self)
+{
+	size_t count = 0;
+
+	free(a->aliases);
+	a->aliases = strdup("");
+	for (size_t i = from; a->aliases && i < end && count < ALIASES_MAX; i++) {
+		AUTO_FREE char *before = a->aliases;
+		const char *plain = a->found[i].plain;
+
+		if (strcmp(plain, a->found[self].plain) == 0 ||
+			(i > from && strcmp(plain, a->found[i - 1].plain) == 0)) {
+			before = NULL;
+			continue;
+		}
+		if (asprintf(&a->aliases, "%s%s%s", before, *before ? ", " : "", plain) < 0)
+			a->aliases = NULL;
+		count++;
+	}
+	return a->aliases;
+}
+
+/* Adds what patterns want of the function with name `i`. */
+static void add_function(struct adding *a, size_t i)
+{
+	const struct name *name = &a->found[i];
+
+	a->name = name->plain;
+	a->range = name->range;
+	a->unknown = name->unknown;
+	if (!a->error && wants(a, a->name, false))
+		a->error = add_entry(a);
+	if (!a->error && wants(a, a->name, true))
+		a->error = add_exits(a, name->symbol);
+	for (size_t k = 0; k < a->count && !a->error; k++) {
+		uint64_t offset = pattern_offset(a->patterns[k]);
+
+		if (offset && names(a, k, a->name))
+			a->error = add_inside(a, offset);
+	}
+}
+
+static void add_functions(struct adding *a)
+{
+	if (a->found_count)
+		qsort(a->found, a->found_count, sizeof(*a->found), compare_names);
+	for (size_t from = 0, end; from < a->found_count && !a->error; from = end) {
+		for (end = from + 1; end < a->found_count; end++)
+			if (!is_same_function(&a->found[from], &a->found[end]))
+				break;
+		for (size_t i = from; i < end && !a->error; i++) {
+			struct name *name = &a->found[i];
+
+			name->is_kept = name->is_named && !is_other_name(a, from, i);
+			if (!name->is_kept)
+				continue;
+			if (!join_aliases(a, from, end, i))
+				a->error = probe_error_no_memory();
+			add_function(a, i);
+		}
+	}
 }
 
 static bool has_other(const struct sdt_functions *functions, const struct sdt_note *note)
@@ -688,11 +874,15 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		qsort(inout->items, a.before, sizeof(*inout->items), compare_notes);
 	if (!object_visit_functions(object, on_symbol, &a) && !a.error)
 		a.error = probe_error_no_memory();
-	if (a.error)
-		free(a.name);
-	else
-		add_last(&a);
+	end_address(&a);
+	if (!a.error)
+		find_all_chosen(&a);
+	if (!a.error)
+		add_functions(&a);
 	lines_close(a.lines);
+	drop_names(&a, 0);
+	free(a.found);
+	free(a.aliases);
 	drop_unknown(inout, a.before);
 	splits_deinit(&split);
 	free(a.provider);

@@ -6,6 +6,7 @@
 
 #include "libprobe/base/error.h"
 #include "libprobe/base/nearest.h"
+#include "libprobe/query/query.h"
 #include "probe/pattern.h"
 
 enum {
@@ -47,13 +48,31 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 	return length;
 }
 
+/* The same for a pattern of functions: the name of the function. */
+static size_t reduce_function(const char *pattern, char ret[COMPARED_MAX + 1])
+{
+	size_t suffix = strlen(SDT_RETURN), length = 0;
+	const char *end = pattern + strcspn(pattern, "("), *from;
+
+	if ((size_t)(end - pattern) > suffix && memcmp(end - suffix, SDT_RETURN, suffix) == 0)
+		end -= suffix;
+	for (from = end; from > pattern; from--)
+		if (from[-1] == ':' && !(from > pattern + 1 && from[-2] == ':') && *from != ':')
+			break;
+	for (; from < end && length < COMPARED_MAX - 1; from++)
+		if (!strchr("*?[]\\^$/ ", *from))
+			ret[length++] = *from;
+	return length;
+}
+
 /*
  * Returns the edit distance between "provider:name" and the typed text; UINT32_MAX if not similar.
  */
 static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
 {
-	const char *colon = strchr(name, ':');
+	const char *colon =
+		strchr(sdt_is_function(name) ? name + strlen(SDT_FUNCTIONS) : name, ':');
 	size_t length, longer;
 	unsigned int distance;
 
@@ -113,6 +132,7 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 {
 	const char *text = probe_pattern_text(pattern), *advice = advice_for(text);
 	struct candidate best[NEAREST_MAX];
+	bool is_function = pattern_is_function(pattern);
 	size_t count = 0, typed_length;
 	char typed[COMPARED_MAX + 1];
 	bool has_provider;
@@ -123,8 +143,14 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 			advice, all);
 	if (name_count == 0)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"no probe matches '%s': there are no probes in %s", text, where);
-	typed_length = reduce(text, typed, &has_provider);
+			"no probe matches '%s': there are no %s in %s%s", text,
+			is_function ? "names of functions" : "probes", where,
+			is_function ? ", which is stripped; a package with its debug symbols has "
+				      "them"
+				    : "");
+	has_provider = false;
+	typed_length =
+		is_function ? reduce_function(text, typed) : reduce(text, typed, &has_provider);
 	for (size_t i = 0; i < name_count; i++)
 		insert(best, &count,
 			(struct candidate){names[i],
@@ -134,7 +160,7 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 			"no probe matches '%s' in %s, and none has a name like it (`%s` shows what "
 			"there is)",
 			text, where, all);
-	if (strchr(text, '/') && typed_length == strlen(best[0].name) &&
+	if (strchr(text, '/') && !is_function && typed_length == strlen(best[0].name) &&
 		memcmp(typed, best[0].name, typed_length) == 0)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"no probe matches '%s' in %s: %s is there, but not in that file (`%s -v` "

@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
@@ -169,8 +170,9 @@ struct probe_pattern {
 	 * compared with a function's name without parameters.
 	 */
 	bool is_function;
-	bool is_return; /* it names the exits of functions, not their entries */
-	bool is_both;	/* see probe_pattern_pair() */
+	bool is_return;	 /* it names the exits of functions, not their entries */
+	bool is_both;	 /* see probe_pattern_pair() */
+	uint64_t offset; /* of an instruction inside the function; 0 for its entry */
 	/* For names of arguments; borrowed. A list with names is parsed again for each probe. */
 	const struct probe_catalogue *catalogue;
 	/* the list in `text` if it contains names, otherwise NULL */
@@ -366,7 +368,25 @@ static const char *single_colon(const char *from, const char *end)
 	return NULL;
 }
 
-/* Parses [FILE:]NAME[:return] between `from` and `end`. NAME may be a /regex/. */
+/* Parses +OFFSET at the end of a function's name. Returns the end of the name. */
+static const char *parse_offset(struct probe_pattern *pattern, const char *from, const char *end)
+{
+	const char *plus = memrchr(from, '+', (size_t)(end - from));
+	AUTO_FREE char *digits = plus ? strndup(plus + 1, (size_t)(end - plus) - 1) : NULL;
+	char *rest;
+
+	if (!digits || plus == from || !isdigit((unsigned char)*digits))
+		return end;
+	errno = 0;
+	pattern->offset = strtoull(digits, &rest, strncmp(digits, "0x", 2) == 0 ? 16 : 10);
+	if (*rest || errno) {
+		pattern->offset = 0;
+		return end;
+	}
+	return plus;
+}
+
+/* Parses [FILE:]NAME[+OFFSET][:return] between `from` and `end`. NAME may be a /regex/. */
 static struct probe_error *parse_function(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -389,8 +409,11 @@ static struct probe_error *parse_function(
 			return probe_error_no_memory();
 	}
 	from = colon ? colon + 1 : from;
+	if (!pattern->is_return)
+		end = parse_offset(pattern, from, end);
 	if (from == end)
-		return mistake(parser, end, "expected the name of a function");
+		return mistake(parser, end,
+			"expected the name of a function: fn:FILE:NAME, or fn:NAME for any file");
 	pattern->provider = strdup(SDT_FUNCTIONS "*");
 	pattern->name = strndup(from, (size_t)(end - from));
 	if (!pattern->provider || !pattern->name)
@@ -470,14 +493,16 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 
 /*
  * Returns the parenthesis of the list of arguments at the end, or the end of the text. A regular
- * expression ends with a slash before the list.
+ * expression ends with a slash before the list. `operator()` is a name in C++.
  */
 static const char *find_captures(const char *text)
 {
+	static const char call[] = "operator()";
 	const char *end = text + strlen(text);
 	int depth = 0;
 
-	if (end == text || end[-1] != ')')
+	if (end == text || end[-1] != ')' ||
+		((size_t)(end - text) >= sizeof(call) && strcmp(end - sizeof(call) + 1, call) == 0))
 		return end;
 	for (const char *at = end; at-- > text;) {
 		if (*at == ')')
@@ -602,8 +627,13 @@ bool pattern_is_function(const struct probe_pattern *pattern)
 
 bool probe_pattern_pair(struct probe_pattern *pattern)
 {
-	pattern->is_both = pattern->is_function && !pattern->is_return;
+	pattern->is_both = pattern->is_function && !pattern->is_return && !pattern->offset;
 	return pattern->is_both;
+}
+
+uint64_t pattern_offset(const struct probe_pattern *pattern)
+{
+	return pattern->offset;
 }
 
 bool pattern_wants(const struct probe_pattern *pattern, bool is_return)
@@ -684,6 +714,18 @@ static bool is_library_file(const char *library, const char *file)
 	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
 }
 
+/* Is `name` a symbolic link to the file, in the same folder, as /bin/redis-server often is? */
+static bool is_link_to(const char *name, const char *path, size_t folder_length)
+{
+	AUTO_FREE char *link = NULL;
+	struct stat its, file;
+
+	if (asprintf(&link, "%.*s%s", (int)folder_length, path, name) < 0)
+		return false;
+	return lstat(link, &its) == 0 && S_ISLNK(its.st_mode) && stat(link, &its) == 0 &&
+	       stat(path, &file) == 0 && its.st_dev == file.st_dev && its.st_ino == file.st_ino;
+}
+
 static bool matches_path(const struct probe_pattern *pattern, const char *path)
 {
 	const char *glob = pattern->path;
@@ -695,7 +737,8 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 		slash = strrchr(path, '/');
 		slash = slash ? slash + 1 : path;
 		return fnmatch(glob, slash, 0) == 0 ||
-		       (pattern->is_library && is_library_file(glob, slash));
+		       (pattern->is_library && is_library_file(glob, slash)) ||
+		       (!is_glob(glob) && is_link_to(glob, path, (size_t)(slash - path)));
 	}
 	if (fnmatch(glob, path, 0) == 0)
 		return true;
@@ -747,6 +790,14 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 	return matches;
 }
 
+bool pattern_is_file(const struct probe_pattern *pattern, const char *path)
+{
+	const struct probe_pattern as_file = {.path = pattern->name, .is_library = true};
+
+	return pattern->is_function && !pattern->path && !is_glob(pattern->name) &&
+	       matches_path(&as_file, path);
+}
+
 bool pattern_names_function(
 	const struct probe_pattern *pattern, const char *path, const char *function)
 {
@@ -781,6 +832,14 @@ static bool matches_function(const struct probe_pattern *pattern, const char *pa
 	bool is_return = sdt_kind_of(provider, name) == SDT_EXIT;
 	AUTO_FREE char *function = NULL;
 
+	if (pattern->offset && !is_return) {
+		const char *plus = strrchr(name, '+');
+
+		if (!plus || strtoull(plus + 1, NULL, 16) != pattern->offset)
+			return false;
+		function = strndup(name, (size_t)(plus - name));
+		return function && pattern_names_function(pattern, path, function);
+	}
 	if (!is_return)
 		return pattern_wants(pattern, false) && pattern_names_function(pattern, path, name);
 	function = strndup(name, strlen(name) - strlen(SDT_RETURN));

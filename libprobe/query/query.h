@@ -168,6 +168,11 @@ PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern
 
 /* Does the pattern name functions? Only such a pattern matches a function's entry or exits. */
 bool pattern_is_function(const struct probe_pattern *pattern);
+/* Is the name of a function, for which no file is given, the name of the file at `path`? */
+bool pattern_is_file(const struct probe_pattern *pattern, const char *path);
+/* Returns the offset of the instruction in each function that the pattern names; 0 for the entry.
+ */
+uint64_t pattern_offset(const struct probe_pattern *pattern);
 /* Does a pattern of functions name exits (or, if `is_return` is false, entries)? */
 bool pattern_wants(const struct probe_pattern *pattern, bool is_return);
 /*

@@ -411,17 +411,20 @@ static struct probe_error *no_function(
 {
 	struct probe_pattern *any = NULL;
 	struct probe_names names = {0};
-	char where[48], list[64];
-	bool is_there = false;
+	char where[PATH_MAX + 32], list[64];
+	const char *path = NULL; /* of a file that the pattern names */
+	bool is_file = false;	 /* a file has the name that is given for a function */
 	struct probe_error *error = probe_pattern_parse(SDT_FUNCTIONS "*", &any);
 
 	for (size_t i = 0; i < modules->count && !error; i++) {
 		struct module *module = &modules->items[i];
 		struct sdt_functions functions = {0};
 
+		if (module->object)
+			is_file |= pattern_is_file(pattern, module->path);
 		if (!module->object || !pattern_names_function(pattern, module->path, NULL))
 			continue;
-		is_there = true;
+		path = module->path;
 		error = select_functions(module->object, module->path,
 			(const struct probe_pattern *const *)&any, 1, NULL, NULL, &functions);
 		for (size_t k = 0; k < functions.count; k++)
@@ -429,15 +432,18 @@ static struct probe_error *no_function(
 				&names, functions.items[k]->provider, functions.items[k]->name);
 		sdt_functions_deinit(&functions);
 	}
-	snprintf(where, sizeof(where), "process %d", pid);
+	snprintf(where, sizeof(where), "%s%sprocess %d", names.count || !path ? "" : path,
+		names.count || !path ? "" : " of ", pid);
 	snprintf(list, sizeof(list), "probectl list --functions -p %d", pid);
-	if (!error && !is_there)
+	if (!error && !path)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"no probe matches '%s': no file of that name is mapped in %s",
 			probe_pattern_text(pattern), where);
-	else if (!error && !names.count)
+	else if (!error && is_file)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"no probe matches '%s': the file has no symbols of functions",
+			"no probe matches '%s' in %s: it names a file, and no function: %s:NAME, "
+			"or %s:* for all",
+			probe_pattern_text(pattern), where, probe_pattern_text(pattern),
 			probe_pattern_text(pattern));
 	else if (!error)
 		error = or_unread(probe_pattern_no_match(pattern, where, list,

@@ -85,6 +85,9 @@ struct probe_site {
 	uint64_t pc;	    /* link-time address of the site, corrected for prelink */
 	uint64_t base;	    /* link-time address of .stapsdt.base, as in the note */
 	uint64_t semaphore; /* link-time address; 0 if the probe has no semaphore */
+	/* A function has a size in bytes, and perhaps other names, with commas; else 0 and "". */
+	uint64_t size;
+	const char *aliases;
 
 	/* The following members are for sites of a process only. */
 	int pid;	  /* 0 for a file */

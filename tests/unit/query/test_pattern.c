@@ -418,7 +418,8 @@ static void test_nearest(void **state)
 		"no probe matches 'kprobe:do_sys_open' in libx.so: probes of the kernel are for "
 		"bpftrace or perf, probectl traces programs (`probectl list` shows what there is)");
 	check_nearest("uprobe:/bin/bash:readline", NULL, 0,
-		"no probe matches 'uprobe:/bin/bash:readline': there are no probes in libx.so");
+		"no probe matches 'uprobe:/bin/bash:readline': there are no names of functions in "
+		"libx.so, which is stripped; a package with its debug symbols has them");
 	check_nearest("zzz", NULL, 0, "no probe matches 'zzz': there are no probes in libx.so");
 }
 
