@@ -34,7 +34,7 @@ static struct probe_error *add_all(
 		const struct select_site *site = &sites[i];
 		char *why = NULL;
 
-		if (!site->pc)
+		if (!site->pc || site->note->refused)
 			continue;
 		if (site->reasons[0]) {
 			why = select_reason_text(site);
@@ -59,7 +59,8 @@ static struct probe_error *compare(
 	for (size_t i = 0; i < count; i++) {
 		struct forecast_site *to = sites[i].pc ? find(ret, sites[i].pc) : NULL;
 
-		if (!to || to->together_reason || sites[i].chosen == to->plan)
+		if (!to || sites[i].note->refused || to->together_reason ||
+			sites[i].chosen == to->plan)
 			continue;
 		to->together = sites[i].chosen;
 		to->together_reason = select_reason_text(&sites[i]);
@@ -193,7 +194,8 @@ static struct probe_error *forecast_file(struct object *object, const struct sdt
 		if (notes->notes[i].pc)
 			asked[count++] = &notes->notes[i];
 	for (size_t i = 0; i < functions->count; i++)
-		asked[count++] = functions->items[i];
+		if (!functions->items[i]->refused)
+			asked[count++] = functions->items[i];
 	error = plan_sites(object, notes, asked, count, &plan_defaults, plans);
 	if (error)
 		return error;
@@ -402,6 +404,12 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	ret->line = more->line.number;
 	if (!with_plan)
 		return NULL;
+	if (more->refused) {
+		ret->plan = plan_id(NULL);
+		ret->together = ret->plan;
+		ret->reason = more->refused;
+		return NULL;
+	}
 	if (site->pid) {
 		error = detail_forecast(list, site, ret, &is_known);
 		if (error || is_known)

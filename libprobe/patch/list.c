@@ -397,8 +397,8 @@ static struct probe_error *add_file(struct probe_list *list, struct object *obje
 	for (size_t i = 0; i < notes_of(file); i++) {
 		const struct sdt_note *note = note_of(file, i);
 
-		list->more[list->site_count] =
-			(struct list_site){.file = list->file_count, .kind = note->kind};
+		list->more[list->site_count] = (struct list_site){
+			.file = list->file_count, .kind = note->kind, .refused = note->refused};
 		list->sites[list->site_count++] = (struct probe_site){
 			.provider = note->provider,
 			.name = note->name,

@@ -589,6 +589,7 @@ struct list_file {
 struct list_site {
 	size_t file; /* index in probe_list.files */
 	enum sdt_kind kind;
+	const char *refused; /* why a function's site cannot be patched, static; or NULL */
 	struct line line;
 	bool line_known;
 	/* Arguments and their specs, in one allocation; NULL if not parsed yet. */

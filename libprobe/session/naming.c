@@ -821,7 +821,7 @@ struct unwind_saved session_stack_saved(const struct probe_session *session, uin
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record)
 {
-	struct unwinder_thread thread = {.pc = site->pc};
+	struct unwinder_thread thread = {.pc = site->pc + site->keep};
 	struct record_layout_stack stack;
 	struct probe_error *error;
 

@@ -228,6 +228,7 @@ PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, 
 /* A site of a session. Records name it by its number. */
 struct session_site {
 	uint64_t pc;
+	uint8_t keep;	  /* bytes of instructions there that have run when the stub runs */
 	size_t probe;	  /* index of the site's probe in the session */
 	uint32_t number;  /* number in records: the index, except in an opened session */
 	const char *args; /* arguments in the site's note; owned by the target */

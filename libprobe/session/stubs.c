@@ -216,7 +216,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		has_stack = part->part.role == PAIR_BEGIN;
 	args.stack = has_stack ? s->options.stack : PROBE_STACK_NONE;
 	args.pc = selected->pc;
-	args.saved = session_stack_saved(s, selected->pc);
+	args.saved = session_stack_saved(s, selected->pc + selected->note->keep);
 	if (s->options.kind == PROBE_SESSION_RECORD)
 		error = session_choose_captures(s, probe, &args, site);
 	if (!error)
@@ -259,6 +259,7 @@ static struct probe_error *add_probe(struct probe_session *s, const struct arch 
 			return probe_error_no_memory();
 		site = &s->sites[s->site_count];
 		*site = (struct session_site){.pc = selected->pc,
+			.keep = selected->note->keep,
 			.probe = s->probe_count - 1,
 			.number = (uint32_t)s->site_count,
 			.args = target_string(s->target, selected->note->args)};
