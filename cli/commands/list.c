@@ -615,7 +615,8 @@ static struct probe_error *add_functions(
 	if (!error)
 		error = probe_list_create(&list);
 	if (!error)
-		probe_list_functions(list, (const struct probe_pattern *const *)&any, 1);
+		probe_list_functions(list, (const struct probe_pattern *const *)&any, 1,
+			command->options.patterns.catalogue);
 	for (size_t i = 0; i < command->file_count && !error; i++)
 		error = probe_list_add_file(list, command->files[i]);
 	for (size_t i = 0; i < command->options.pids.count && !error; i++)

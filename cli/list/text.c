@@ -395,7 +395,7 @@ static struct probe_error *add_function(struct grid *grid, const struct listing 
 	add_labelled(grid, "also named: ", *site->aliases ? site->aliases : NULL);
 	add_labelled(grid, "entry: ", entry);
 	add_labelled(grid, "exits: ", exits);
-	if (listing->catalogue && !is_unknown_function(listing, site))
+	if (listing->catalogue)
 		error = add_meaning(grid, listing, group);
 	for (size_t i = 0; i < group->count && !error; i++)
 		error = add_site(grid, listing, &group->items[i], foreign);
