@@ -340,7 +340,8 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus systemd \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
-	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
+	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap \
+	nginx-light redis-server sqlite3 openssl
 # The processor that we are ported to: a cross compiler, an emulator, and what makes its disk.
 DEPS_AARCH64 := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs xz-utils
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
