@@ -51,7 +51,7 @@ same "bytes from descriptor 0" "$(awk '$(NF - 1) == 0 { sum += $4 * $NF } END { 
 
 answer "Which files cannot be opened?"
 sed -n "s/^cat: \([^:]*\): No such file.*/\1/p" "$SCRATCH/answer.err" >"$SCRATCH/missing"
-same "files that cannot be opened" "$(sed -n 's/.* arg0="\(missing[^"]*\)".*/\1/p' "$SCRATCH/opens")" \
+same "files that cannot be opened" "$(sed -n 's/.*="\(missing[^"]*\)".*/\1/p' "$SCRATCH/opens")" \
 	"$(cat "$SCRATCH/missing")"
 grep -q /dev/null "$SCRATCH/opens" && fail "a file that was opened"
 answer "Which files cannot be opened?" "" 2
