@@ -565,11 +565,6 @@ static struct probe_error *look_up_all(struct install *a)
 		struct select_site *site = &a->selection->sites[i];
 		const struct reg_site *known = site->pc ? registry_site(r, site->pc) : NULL;
 
-		/* Unknown exits have the address of the entry, but not its patch. */
-		if (site->note->refused) {
-			select_refuse(site, site->note->refused);
-			continue;
-		}
 		a->sites[i].wanted = site->pc != 0;
 		a->sites[i].is_new = !known;
 		if (!known)
@@ -763,12 +758,11 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 	const struct selection *s = install->selection;
 	const struct select_site *first = NULL, *named = NULL;
 	struct probe_error *error = NULL;
-	size_t refused = 0, sites = 0;
+	size_t refused = 0;
 
 	for (size_t i = 0; i < s->site_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[s->sites[i].probe];
 
-		sites += s->sites[i].pc != 0;
 		if (!s->sites[i].pc || s->sites[i].chosen ||
 			(probe->kind == SDT_EXIT && i != probe->first_site))
 			continue;
@@ -777,8 +771,8 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 		error = report_refusal(report, probe, &s->sites[i]);
 	}
 	if (error || !first || install->request->keep_going ||
-		(!named && (install->served || refused < sites)))
+		(!named && (install->served || refused < install->order_count)))
 		return error;
-	return report_refusal_error(
-		install->change->pid, refused, sites, &s->probes[(named ? named : first)->probe]);
+	return report_refusal_error(install->change->pid, refused, install->order_count,
+		&s->probes[(named ? named : first)->probe]);
 }
