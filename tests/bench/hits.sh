@@ -148,14 +148,6 @@ else
 	lttng_stop
 fi
 
-uftrace_ns()
-{
-	local base traced
-	base=$(cd "$SCRATCH" && "$tools/called" 1000000)
-	traced=$(cd "$SCRATCH" && uftrace record --no-libcall --no-event -d uftrace.data "$tools/called_pg" 1000000 2>"$SCRATCH/why")
-	rm -rf "$SCRATCH/uftrace.data"
-	[ -z "$traced" ] || awk -v t="$traced" -v b="$base" -v bare="$bare1" 'BEGIN { print t - b + bare }'
-}
 if command -v uftrace >/dev/null; then
 	row "uftrace, a function's entry and exit" "$(above "$(uftrace_ns)" "$bare1")" -
 else

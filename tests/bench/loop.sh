@@ -57,6 +57,20 @@ pair()
 	rm -f "$SCRATCH/note" "$SCRATCH/why"
 }
 
+# attached PID PROBE: waits until it is patched; no note says where a function is
+attached()
+{
+	[ "$2" = loop:function ] || {
+		"$python" tests/integration/state.py wait "$1" "$2" 15
+		return
+	}
+	for ((times = 0; times < 150; times++)); do
+		sleep 0.1
+		! grep -qsE 'Ctrl-C ends|^Attaching' "$SCRATCH/tracer.err" "$SCRATCH/tracer.out" || return 0
+	done
+	return 1
+}
+
 # under SITE HITS ROUNDS THREADS ATTACH…: the loop under the tracer that ATTACH (a command line;
 # PID is replaced) starts; it is ended with SIGINT. loop_options are further options of the loop.
 # Prints nothing if the tracer does not patch the site, or the end of a pair.
@@ -73,7 +87,7 @@ under()
 	command=("${@//PID/$pid}")
 	env --default-signal=INT "${command[@]}" >"$SCRATCH/tracer.out" 2>"$SCRATCH/tracer.err" </dev/null &
 	tracer=$!
-	if "$python" tests/integration/state.py wait "$pid" "$probe" 15; then
+	if attached "$pid" "$probe"; then
 		sleep 0.2
 		cycles_begin "$pid"
 		echo >&"${LOOP[1]}"
@@ -91,4 +105,14 @@ under()
 	read -r -u "${LOOP[0]}" line
 	echo >&"${LOOP[1]}"
 	wait "$pid" 2>/dev/null
+}
+
+# uftrace_ns: of a function, entry and exit, above the bare loop
+uftrace_ns()
+{
+	local base traced
+	base=$(cd "$SCRATCH" && "$tools/called" 1000000)
+	traced=$(cd "$SCRATCH" && uftrace record --no-libcall --no-event -d uftrace.data "$tools/called_pg" 1000000 2>"$SCRATCH/why")
+	rm -rf "$SCRATCH/uftrace.data"
+	[ -z "$traced" ] || awk -v t="$traced" -v b="$base" -v bare="$bare1" 'BEGIN { print t - b + bare }'
 }

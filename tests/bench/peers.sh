@@ -83,6 +83,45 @@ bpftrace_latency_ns()
 can_bpftrace=0
 is_root && command -v bpftrace >/dev/null && can_bpftrace=1
 
+# ---- Functions -------------------------------------------------------------------------
+
+# function_ns ARGS…
+function_ns()
+{
+	under function 500000 "$short_rounds" 1 "$PROBECTL" trace -p PID "$@"
+}
+bpftrace_function_ns()
+{
+	under function 2000 "$short_rounds" 1 bpftrace -p PID -e "$1"
+}
+functions_turn()
+{
+	take called alone -s function -n 500000 -r "$short_rounds" -t 1
+	take entry function_ns --count fn:loop:loop_called
+	take both function_ns --count fn:loop:loop_called fn:loop:loop_called:return
+	take calls function_ns -t latency fn:loop:loop_called
+	[ "$has_self" = 0 ] || take self function_ns -t self fn:loop:loop_called
+	! command -v uftrace >/dev/null || take uftrace uftrace_ns
+	if [ "$can_bpftrace" = 1 ]; then
+		take uprobe bpftrace_function_ns "uprobe:$loop:loop_called { @ = count(); }"
+		take uretprobe bpftrace_function_ns "uprobe:$loop:loop_called { @[tid] = nsecs; }
+			uretprobe:$loop:loop_called { @t = hist(nsecs - @[tid]); }"
+	fi
+}
+functions_rows()
+{
+	versus "a function's entry, counted: a uprobe, ns" less "$(figure entry called)" "$(figure uprobe called)"
+	versus "entry and exit, counted: uftrace, ns" less "$(figure both called)" "$(figure uftrace bare)"
+	versus "latency of a function: uftrace, ns" less "$(figure calls called)" "$(figure uftrace bare)"
+	versus "latency of a function: a uprobe and a uretprobe, ns" less \
+		"$(figure calls called)" "$(figure uretprobe called)"
+	[ "$has_self" = 0 ] || versus "self time of a function: uftrace, ns" less \
+		"$(figure self called)" "$(figure uftrace bare)"
+}
+
+has_self=0
+! "$PROBECTL" trace -t help | grep -q '^  self ' || has_self=1
+
 hits_turn()
 {
 	take bare alone -s bare -n 1000000 -r "$short_rounds" -t 1
@@ -271,10 +310,13 @@ if lttng_start && lttng_session 4M; then
 else
 	missing "LTTng-UST" "$(tail -1 "$SCRATCH/why")"
 fi
+command -v uftrace >/dev/null || missing "uftrace" "it is not installed"
 [ "$can_bpftrace" = 1 ] || missing "bpftrace" "it is not installed, or we are not root"
 in_turns hits_turn
+in_turns functions_turn
 [ "$has_lttng" = 0 ] || lttng_destroy
 hits_rows
+functions_rows
 disk_rows
 lttng_stop
 first_row

@@ -19,6 +19,7 @@
  *	nop10, nop5, pun	see loop_sites.S; on x86-64
  *	entered	the same on aarch64
  *	pair	two probes, pair__begin and pair__end
+ *	function	no probe, but a call of the function loop_called
  *	inline	no probe, but a recorder compiled in: time, thread and three
  *		integers in a record of 40 bytes; the limit of what a tracer can do
  *	counter	no probe, but a counter in memory: the limit of counting
@@ -107,6 +108,23 @@ __attribute__((noinline)) static uint64_t loop_pair(uint64_t hits, const char *t
 	return i;
 }
 
+/* There is work between its entry and its exit. */
+__attribute__((noinline)) uint64_t loop_called(uint64_t left, uint64_t done, const char *text)
+{
+	volatile uint64_t kept = left;
+
+	return kept * 5 + done * 9 + (uintptr_t)text;
+}
+
+__attribute__((noinline)) static uint64_t loop_function(uint64_t hits, const char *text)
+{
+	uint64_t i;
+
+	for (i = 0; i < hits; i++)
+		__asm__ volatile("" ::"r"(loop_called(hits - i, i, text)));
+	return i;
+}
+
 static uint64_t time_stamp(void)
 {
 #ifdef __x86_64__
@@ -167,6 +185,7 @@ static const struct variant {
 	{ "entered", loop_entered },
 #endif
 	{ "pair", loop_pair },
+	{ "function", loop_function },
 	{ "inline", loop_inline },
 	{ "counter", loop_counter },
 };
