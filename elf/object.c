@@ -251,6 +251,11 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
+uint64_t object_size(const struct object *object)
+{
+	return object->file_size;
+}
+
 /* Returns the part of a segment that is in the file, which may be empty: [offset, end). */
 static struct object_range in_file(
 	const struct object *object, const struct object_segment *segment)

@@ -119,6 +119,9 @@ const char *object_soname(struct object *object);
 /* Returns the function symbol at an address, and its start; or NULL. Owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 
+/* Returns the size of the file, in bytes. */
+uint64_t object_size(const struct object *object);
+
 /* A symbol of a function. The name is owned by the object, and may end in a version (`@`). */
 struct object_symbol {
 	const char *name;

@@ -100,9 +100,13 @@ static uint64_t end_between(struct spares *s, uint64_t start)
 static void add_function(struct spares *s, struct object_range range, uint64_t low, uint64_t high)
 {
 	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
-	uint8_t *bytes = malloc(size + 1);
 	bool ends = false, is_padding = false;
+	uint8_t *bytes;
 
+	/* A broken table may say that a function is larger than the file. */
+	if (size >= object_size(s->object))
+		return;
+	bytes = malloc(size + 1);
 	s->failed = s->failed || !bytes;
 	if (!bytes || object_read(s->object, range.start, bytes, size) != size)
 		at = size + 1;
