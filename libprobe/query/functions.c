@@ -25,7 +25,13 @@
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
-enum { FUNCTION_MAX = 1 << 20, PARTS_MAX = 16, ALIASES_MAX = 8 };
+enum {
+	FUNCTION_MAX = 1 << 20,
+	EXITS_MAX = 1 << 14,
+	OVERLAP_MAX = 64,
+	PARTS_MAX = 16,
+	ALIASES_MAX = 8
+};
 
 static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
@@ -69,6 +75,8 @@ struct adding {
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
 	bool lines_tried;
 	struct splits *split; /* what compilers split off, without a name */
+	/* Bytes of code that may be read: in a hostile file, each function may be all of it. */
+	uint64_t *budget;
 	struct probe_error *error;
 };
 
@@ -171,14 +179,16 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *raw
 	return NULL;
 }
 
-/* Returns the code in a range, which the caller frees; NULL if it cannot be read. */
-static uint8_t *read_code(struct object *object, struct object_range range)
+/* Returns the code in a range, which the caller frees; NULL if it cannot be read, or no more. */
+static uint8_t *read_code(const struct adding *a, struct object_range range)
 {
 	size_t size = range.end - range.start;
-	uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+	uint8_t *bytes = size <= FUNCTION_MAX && size <= *a->budget ? malloc(size + 1) : NULL;
 
-	if (bytes && object_read(object, range.start, bytes, size) == size)
+	if (bytes && object_read(a->object, range.start, bytes, size) == size) {
+		*a->budget -= size;
 		return bytes;
+	}
 	free(bytes);
 	return NULL;
 }
@@ -221,7 +231,7 @@ static bool may_branch(const struct arch *arch, const uint8_t *bytes, struct obj
 /* Returns NULL if each thread at the first instruction was called, or why not. */
 static const char *find_loop(const struct adding *a)
 {
-	AUTO_FREE uint8_t *bytes = read_code(a->object, a->range);
+	AUTO_FREE uint8_t *bytes = read_code(a, a->range);
 	size_t size = a->range.end - a->range.start;
 	struct arch_insn insn;
 
@@ -432,7 +442,7 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 		else if (is_exit && insn.flow == ARCH_FLOW_BRANCH && !e->why)
 			e->why = conditional;
 		if (is_exit) {
-			if (!ARRAY_ROOM(e->items, e->count))
+			if (e->count == EXITS_MAX || !ARRAY_ROOM(e->items, e->count))
 				return unreadable;
 			e->items[e->count++] = (struct function_exit){
 				part.start + at, insn.flow == ARCH_FLOW_JUMP};
@@ -466,8 +476,8 @@ static bool is_entered_shortly(const struct adding *a, const struct exits *e, si
 		if (is_in(e->parts, e->part_count, near.range.start, &own))
 			continue;
 		size = near.range.end - near.range.start;
-		bytes = size <= FUNCTION_MAX ? malloc(size) : NULL;
-		if (!bytes || object_read(a->object, near.range.start, bytes, size) != size)
+		bytes = read_code(a, near.range);
+		if (!bytes)
 			return true;
 		for (size_t i = 0; i < size;) {
 			struct arch_insn insn;
@@ -505,7 +515,7 @@ static bool are_own(const struct adding *a, struct exits *e)
 static const char *search_parts(const struct adding *a, const char *symbol, struct exits *e)
 {
 	for (size_t i = 0; i < e->part_count; i++) {
-		AUTO_FREE uint8_t *bytes = read_code(a->object, e->parts[i]);
+		AUTO_FREE uint8_t *bytes = read_code(a, e->parts[i]);
 		const char *why;
 
 		if (!bytes)
@@ -685,7 +695,8 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 	if (!name)
 		return false;
 	name->is_ifunc = symbol->is_ifunc;
-	name->is_named = is_named(a, name->plain);
+	/* A symbol may be a version and nothing else. */
+	name->is_named = *name->plain && is_named(a, name->plain);
 	return true;
 }
 
@@ -855,6 +866,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		.catalogue = catalogue,
 		.functions = inout,
 		.before = inout->count};
+	uint64_t budget;
 	bool is_wanted = false;
 	struct splits split = {0};
 
@@ -867,6 +879,8 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	for (size_t i = 0; modules && i < modules->count; i++)
 		if (modules->items[i].object == object)
 			a.module = &modules->items[i];
+	budget = FUNCTION_MAX + OVERLAP_MAX * object_size(object);
+	a.budget = &budget;
 	a.provider = provider_of(path);
 	if (!a.provider)
 		return probe_error_no_memory();

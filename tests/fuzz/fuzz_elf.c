@@ -17,6 +17,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/patch/patch.h"
+#include "libprobe/query/query.h"
 #include "tests/fuzz/require.h"
 
 enum { INPUT_BYTES_MAX = 1 << 16, LOOKED_AT_MAX = 64 };
@@ -103,6 +104,37 @@ static void check_plans(struct object *object, const struct sdt_notes *notes)
 	probe_error_free(error);
 }
 
+/* The functions of a file, also of those whose symbols are in .gnu_debugdata. */
+static void check_functions(struct object *object, const struct sdt_notes *notes)
+{
+	const struct arch *arch = arch_of_machine(object_machine(object));
+	struct probe_pattern *both = NULL;
+	struct probe_error *error = probe_pattern_parse("fn:*", &both);
+	static const struct plan_order order = {
+		.plans = {&plan_behind, &plan_hop, &plan_before}, .count = 3};
+	struct sdt_functions functions = {0};
+	struct plan plans[LOOKED_AT_MAX];
+
+	if (!error && probe_pattern_pair(both))
+		error = select_functions(object, "input",
+			(const struct probe_pattern *const *)&both, 1, NULL, NULL, &functions);
+	for (size_t i = 0; i < functions.count && !error; i++) {
+		const struct sdt_note *note = functions.items[i];
+
+		require(sdt_is_function(note->provider) && *note->name, "a function has no name");
+		require(strlen(note->args) < ARCH_FUNCTION_TEXT, "arguments without end");
+		require(note->kind == SDT_ENTRY || note->kind == SDT_EXIT,
+			"neither entry nor exit");
+	}
+	if (!error && arch && functions.count)
+		error = plan_sites(object, notes, (const struct sdt_note *const *)functions.items,
+			functions.count < LOOKED_AT_MAX ? functions.count : LOOKED_AT_MAX, &order,
+			plans);
+	probe_error_free(error);
+	sdt_functions_deinit(&functions);
+	probe_pattern_free(both);
+}
+
 static void check_object(struct object *object, size_t file_size)
 {
 	const struct object_segment *segments;
@@ -128,6 +160,7 @@ static void check_object(struct object *object, size_t file_size)
 	for (size_t i = 0; i < notes.count && i < LOOKED_AT_MAX; i++)
 		look_at(object, notes.notes[i].pc, file_size);
 	check_plans(object, &notes);
+	check_functions(object, &notes);
 	sdt_notes_deinit(&notes);
 }
 
