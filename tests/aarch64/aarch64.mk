@@ -37,8 +37,8 @@ AARCH64_UNIT_TESTS := $(sort $(filter-out %/test_form_pairs.c,$(wildcard tests/u
 	ptrace/test_children ptrace/test_registers ptrace/test_rseq registry/test_space registry/test_threads \
 	self/test_general session/test_unwinder stub/test_stub_instructions)
 AARCH64_GOALS := all targets $(patsubst %.c,$(AARCH64)/%,$(AARCH64_UNIT_TESTS))
-AARCH64_TESTS := $(AARCH64_UNIT_TESTS) $(patsubst %,tests/integration/%.sh,list/plans_aarch64 \
-	trace/tags_aarch64 programs/python programs/ruby repair/repair sites/general sites/large)
+AARCH64_TESTS := $(AARCH64_UNIT_TESTS) $(patsubst %,tests/integration/%.sh,functions/shapes \
+	list/plans_aarch64 trace/tags_aarch64 programs/python programs/ruby repair/repair sites/general sites/large)
 AARCH64_LOST := $(filter-out $(wildcard $(AARCH64_TESTS)),$(AARCH64_TESTS))
 $(if $(AARCH64_LOST),$(error aarch64.mk names tests that are not there: $(AARCH64_LOST)))
 else ifneq ($(PART),)
