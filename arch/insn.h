@@ -42,7 +42,6 @@ struct arch_moved {
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* offset of each copy from `to` */
 	/* Can execution continue at from + length? */
 	bool falls_through;
-	bool calls_kernel; /* a copy makes a system call, from another address than the original */
 	uint16_t code_length;
 	/* without the jump back */
 	uint8_t code[ARCH_MOVED_BYTES_MAX];

@@ -407,7 +407,8 @@ static bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t
  *   that uses one must not be patched. The copy of an indirect call reads its operand after the
  *   push, the original before: an operand based on %rsp is corrected by 8, and an operand that
  *   overlaps the slot below %rsp is refused.
- * - `syscall` leaves the address behind it in %rcx; the copy puts the original one there.
+ * - `syscall` is refused: a thread that waits in one has the address behind it, and the kernel sets
+ *   it back to the `syscall`, into our patch, when the call is restarted after a stop.
  * - Instructions that use their own address in other ways are refused: an interrupt reports it to a
  *   handler, xbegin rolls back to it. (An x87 instruction leaves its
  *   address in the FPU's state; only handlers of unmasked x87 exceptions look at that.)
@@ -618,27 +619,10 @@ static bool knows_its_address(const struct move *move)
 	case 0xf1: /* int3, int, int1 */
 		return true;
 	case 0x0f:
-		return left > 1 && opcode[1] == 0x34; /* sysenter */
+		return left > 1 && (opcode[1] == 0x34 || opcode[1] == 0x05); /* sysenter, syscall */
 	default:
 		return false;
 	}
-}
-
-static bool is_syscall(const struct move *move)
-{
-	return move->insn.length == 2 && move->bytes[0] == 0x0f && move->bytes[1] == 0x05;
-}
-
-/* Emits `syscall; movabs $back,%rcx`. */
-static enum arch_move_status move_syscall(struct move *move)
-{
-	static const uint8_t code[] = {0x0f, 0x05, 0x48, 0xb9};
-	uint64_t back = move->from + move->insn.length;
-
-	memcpy(move->code, code, sizeof(code));
-	memcpy(move->code + sizeof(code), &back, sizeof(back));
-	move->code_length = sizeof(code) + sizeof(back);
-	return ARCH_MOVE_OK;
 }
 
 static enum arch_move_status move_by_flow(struct move *move)
@@ -664,8 +648,6 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_STOP:
 		break;
 	}
-	if (is_syscall(move))
-		return move_syscall(move);
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
@@ -734,7 +716,6 @@ static enum arch_move_status move_next(
 	ret->to_offset[ret->count] = (uint8_t)ret->code_length;
 	ret->count++;
 	ret->falls_through = arch_move_inside(move->insn.flow) == ARCH_MOVE_OK;
-	ret->calls_kernel |= is_syscall(move);
 	memcpy(ret->code + ret->code_length, move->code, move->code_length);
 	ret->code_length += move->code_length;
 	ret->length = (uint8_t)(end + padding);

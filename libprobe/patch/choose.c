@@ -237,9 +237,6 @@ static const char is_copied[] = "the program has copied this code to shared memo
 				"change it in every process that has it mapped";
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
 					   "change the file, and every process that has it mapped";
-static const char moves_call[] =
-	"a system call would move, and the program handles calls itself, or may filter them by "
-	"their addresses";
 static const char not_all_exits[] = "not all exits of the function can be patched";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it, or "
@@ -299,9 +296,6 @@ static const char *check_plan(
 		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
 	}
-	if (plan_way(site->plan, plan)->calls_kernel &&
-		!(a->change->seccomp.allowed & SECCOMP_MOVE))
-		return moves_call;
 	if (page_is_crossed(claim.start, claim.written_end - claim.start))
 		return plan_crosses;
 	if (has_boundary(a, site, plan_way(site->plan, plan)))
@@ -327,10 +321,8 @@ static struct probe_error *choose(
 			continue;
 		reason =
 			is_possible ? check_plan(a, i, plan, found) : plan_reason(site->plan, plan);
-		if (is_possible && !reason) {
+		if (is_possible && !reason)
 			site->chosen = plan;
-			a->moves_calls |= plan_way(site->plan, plan)->calls_kernel;
-		}
 		if (reason)
 			select_add_reason(site, reason);
 	}
@@ -403,16 +395,6 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 	return error;
 }
 
-/* Could one of these plans move a system call? */
-static bool any_moves_call(const struct plan *plans, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < PLAN_COUNT; k++)
-			if (plan_way(&plans[i], plan_defaults.plans[k])->calls_kernel)
-				return true;
-	return false;
-}
-
 /* Chooses plans for unpatched sites of a module, in ascending order. */
 static struct probe_error *choose_all(
 	struct install *a, const size_t *sites, size_t count, const struct plan_order *order)
@@ -429,9 +411,6 @@ static struct probe_error *choose_all(
 		notes[i] = s->sites[sites[i]].note;
 	if (!error)
 		error = install_plan_notes(module, notes, count, order, plans);
-	/* Judging may stop the process, which a look at the plans must not. */
-	if (!error && !a->alone && any_moves_call(plans, count))
-		error = change_judge(a->change);
 	if (!error)
 		error = read_found(a, plans, sites, count, &found);
 	if (!error)
@@ -722,7 +701,6 @@ struct probe_error *install_plan(struct install *install)
 	struct probe_error *error;
 
 	install->order_count = 0;
-	install->moves_calls = false;
 	free(install->order);
 	free(install->sites);
 	install->sites = calloc(s->site_count + 1, sizeof(*install->sites));

@@ -395,8 +395,8 @@ static struct probe_error *look(void *data, bool *again_ret)
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
 		if (a->stubs.takes_time)
 			error = check_counter(a);
-		calls_kernel = a->moves_calls || a->stubs.asks || a->stubs.asks_name ||
-			       a->stubs.asks_cpu || a->stubs.waits || install_is_gate(a) ||
+		calls_kernel = a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu ||
+			       a->stubs.waits || install_is_gate(a) ||
 			       registry_session(&change->registry, a->session)->flags &
 				       REG_SESSION_KERNEL_TIME;
 		if (!error && calls_kernel)

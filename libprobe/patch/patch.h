@@ -417,8 +417,7 @@ struct install {
 	uint64_t caller;
 	/* All sites may be refused: the request switches other probes, or will add more. */
 	bool served;
-	bool moves_calls; /* a chosen plan moves a system call of the program */
-	bool alone;	  /* plan each site as if no other site were enabled, and install nothing */
+	bool alone; /* plan each site as if no other site were enabled, and install nothing */
 };
 
 /* Returns an install with stubs that only count, for install_deinit(). */

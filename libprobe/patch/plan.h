@@ -23,7 +23,6 @@ struct plan_way {
 	/* if more than `length`: bytes of the patch that must be as in the file */
 	uint8_t relies;
 	const char *cannot; /* why the way is impossible, or NULL if no reason was found */
-	bool calls_kernel;  /* an instruction that moves is a system call */
 	/*
 	 * All sites in [pc - lead, pc] lead to the jump after the last nop. Nothing enters right
 	 * after their nops.

@@ -474,7 +474,6 @@ static void try_move(const struct word_search *s, struct proof *proof)
 			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
-	move->calls_kernel = moved.calls_kernel;
 	/* Only after a site is it certain where instructions begin, not before it. */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);

@@ -631,9 +631,8 @@ enum seccomp_kind {
 	SECCOMP_NAME = 32,   /* stubs get the name of their thread */
 	SECCOMP_CPU = 64,    /* stubs get the number of their processor */
 	SECCOMP_STACK = 128, /* stubs ask which pages of a stack are in memory */
-	SECCOMP_MOVE = 256,  /* the program's own calls come from another address */
-	SECCOMP_ALL = 511,
-	SECCOMP_KINDS = 9
+	SECCOMP_ALL = 255,
+	SECCOMP_KINDS = 8
 };
 
 /*
@@ -641,18 +640,18 @@ enum seccomp_kind {
  * others are left out if they would kill us.
  */
 enum seccomp_own {
-	SECCOMP_OWN_TRACE = 512,
-	SECCOMP_OWN_KCMP = 1024,     /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 2048,   /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 4096,     /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 8192,   /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 16384,    /* takes files that a target has created */
-	SECCOMP_OWN_ALARM = 32768,   /* sets a timer that sends us SIGCONT while we hold threads */
-	SECCOMP_OWN_DIRECT = 65536,  /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_CACHED = 131072, /* identifies files without asking their file systems */
-	SECCOMP_OWN_PAGES = 262144,  /* finds out which pages a target has */
-	SECCOMP_OWN_MEMORY = 524288, /* reads and writes memory without opening /proc/PID/mem */
-	SECCOMP_OWN_END = 1048576
+	SECCOMP_OWN_TRACE = 256,
+	SECCOMP_OWN_KCMP = 512,	     /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 1024,   /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 2048,     /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 4096,   /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 8192,     /* takes files that a target has created */
+	SECCOMP_OWN_ALARM = 16384,   /* sets a timer that sends us SIGCONT while we hold threads */
+	SECCOMP_OWN_DIRECT = 32768,  /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_CACHED = 65536,  /* identifies files without asking their file systems */
+	SECCOMP_OWN_PAGES = 131072,  /* finds out which pages a target has */
+	SECCOMP_OWN_MEMORY = 262144, /* reads and writes memory without opening /proc/PID/mem */
+	SECCOMP_OWN_END = 524288
 };
 
 /* The number of the ioctl(2) on a pagemap that tells which pages a process has, since Linux 6.7. */

@@ -682,29 +682,11 @@ bool seccomp_can_read(void)
 	       strtoull(effective, NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
 }
 
-/* Does a filter look at the address of a call, which is another one for our calls? */
-static bool reads_address(const struct sock_filter *program, size_t length)
-{
-	const size_t address = offsetof(struct seccomp_data, instruction_pointer);
-
-	for (size_t i = 0; i < length; i++)
-		if (BPF_CLASS(program[i].code) == BPF_LD && BPF_MODE(program[i].code) == BPF_ABS &&
-			program[i].k >= address && program[i].k < address + 8)
-			return true;
-	return false;
-}
-
 /* Runs a filter for all calls. Returns the kinds that it allows. */
 static unsigned int run_filter(struct seccomp *s, const struct sock_filter *program, size_t length)
 {
 	unsigned int allowed = SECCOMP_ALL;
 
-	if (reads_address(program, length)) {
-		seccomp_deny(s, SECCOMP_ALL,
-			"the seccomp filter of process %d looks at the addresses of system calls",
-			s->pid);
-		return 0;
-	}
 	for (size_t i = 0; i < CALL_COUNT; i++) {
 		const struct seccomp_call *call = &seccomp_calls[i];
 		struct seccomp_data data = {.nr = call->number, .arch = arch_process()->audit};

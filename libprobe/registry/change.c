@@ -707,7 +707,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	if (!error && target->dispatches)
 		seccomp_deny(&ret->seccomp,
 			SECCOMP_ASK | SECCOMP_WAIT | SECCOMP_TIME | SECCOMP_NAME | SECCOMP_CPU |
-				SECCOMP_STACK | SECCOMP_MOVE,
+				SECCOMP_STACK,
 			"process %d itself handles the system calls of a thread "
 			"(PR_SET_SYSCALL_USER_DISPATCH), also those",
 			ret->pid);

@@ -663,7 +663,6 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		s->filters.stub_calls |=
 			install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
 		s->filters.stub_calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
-		s->filters.stub_calls |= install.moves_calls ? SECCOMP_MOVE : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];

@@ -170,7 +170,6 @@ static struct probe_error *examine(struct planning *p)
 			continue;
 		plan->before.offset = (int16_t)(asked[i].pc - plan->pc);
 		plan->before.jump = arch->jump_length;
-		plan->before.calls_kernel = answer->calls_kernel;
 		plan->before.length = (uint8_t)length;
 		memcpy(plan->before_bytes, asked[i].bytes, length);
 	}

@@ -1,4 +1,0 @@
-	mov	%edi, %ebx
-	syscall
-	movabs	$site + 4, %rcx
-	nop
