@@ -190,6 +190,12 @@ static struct probe_error *enable_select(
 		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)
 		error = select_check_arguments(ret);
+	/* Nothing is left to do for wildcards that name no enabled function. */
+	for (size_t i = 0; i < request->pattern_count && !error; i++)
+		if (disables && (request->force || request->keep_going) &&
+			pattern_is_function(request->patterns[i]) &&
+			!pattern_is_exact(request->patterns[i]))
+			ret->matched[i] = true;
 	if (!error)
 		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
 	if (!error && request->pairs)

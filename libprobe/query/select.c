@@ -414,8 +414,14 @@ static struct probe_error *no_function(
 	char where[PATH_MAX + 32], list[64];
 	const char *path = NULL; /* of a file that the pattern names */
 	bool is_file = false;	 /* a file has the name that is given for a function */
-	struct probe_error *error = probe_pattern_parse(SDT_FUNCTIONS "*", &any);
+	struct probe_error *error;
 
+	if (modules->only_enabled && !pattern_is_exact(pattern))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"'%s' names no function that is enabled in process %d (`probectl status "
+			"-p %d` shows what is)",
+			probe_pattern_text(pattern), (int)pid, (int)pid);
+	error = probe_pattern_parse(SDT_FUNCTIONS "*", &any);
 	for (size_t i = 0; i < modules->count && !error; i++) {
 		struct module *module = &modules->items[i];
 		struct sdt_functions functions = {0};

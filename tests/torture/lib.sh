@@ -24,8 +24,8 @@ leftovers()
 
 # ---- Programs --------------------------------------------------------------------
 #
-# program_start NAME sets target_pid, probes (the PROBEs) and extra (options of
-# enable and trace); program_check sets rounds, and says what was wrong.
+# program_start NAME sets target_pid, probes (the PROBEs), functions (PROBEs of functions) and
+# extra (options of enable and trace); program_check sets rounds, and says what was wrong.
 
 program_start()
 {
@@ -34,6 +34,8 @@ program_start()
 	repaired=
 	forks=
 	answer=
+	client_pid=
+	functions=('fn:libc:*')
 	case $1 in
 	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
 		[[ $1 != fork && $1 != spawn ]] || forks=yes
@@ -55,14 +57,17 @@ program_start()
 		;;
 	python)
 		probes=('python:*')
+		functions=('fn:python3*:*')
 		start "${nicely[@]}" /usr/bin/python3 "$torture/busy.py"
 		;;
 	ruby)
 		probes=('ruby:*')
+		functions=('fn:libruby*:*')
 		start "${nicely[@]}" ruby --disable-all -rio/wait "$torture/busy.rb"
 		;;
 	java)
 		probes=('hotspot*:*')
+		functions=('fn:libjvm:/^[A-D]/') # 5,600 of 42,000
 		extra=(--keep-going)
 		[ -e "$SCRATCH/Busy.class" ] || java_class
 		start "${nicely[@]}" java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
@@ -71,9 +76,31 @@ program_start()
 		;;
 	postgres)
 		probes=('postgresql:*')
+		functions=('fn:postgres:*')
 		extra=(--keep-going)
 		checks=pgbench
 		torture_postgres
+		;;
+	php)
+		functions=('fn:php*:*')
+		start "${nicely[@]}" php "$torture/busy.php"
+		;;
+	node)
+		functions=('fn:node:/^(uv|napi|SSL|EVP|deflate|inflate)_/')
+		start "${nicely[@]}" node "$torture/busy.js"
+		;;
+	bash)
+		functions=('fn:bash:*' 'fn:libc:*')
+		start "${nicely[@]}" bash "$torture/busy.sh"
+		;;
+	nginx | redis)
+		need "${1/redis/redis-server}"
+		functions=('fn:libc:*' "fn:$1*:*")
+		[ "$1" != nginx ] || functions+=('fn:libcrypto:*')
+		port=$(free_port)
+		start "${nicely[@]}" "$python" "$torture/client.py" "$1" "$SCRATCH" "$port"
+		client_pid=$target_pid
+		target_pid=${answer#ready }
 		;;
 	*) die "there is no program '$1'" ;;
 	esac
@@ -126,6 +153,7 @@ program_end()
 	case $checks in
 	ping)
 		tell quit
+		target_pid=${client_pid:-$target_pid}
 		end_target 0
 		;;
 	pgbench)
@@ -196,6 +224,46 @@ torture_library()
 	as_before
 	program_check
 	echo "library $program: $(tail -1 <<<"$result"); $answer"
+	program_end
+}
+
+# torture_functions PROGRAM ROUNDS: all its functions on and off; each fourth time, the controller is
+# killed, at a random moment
+torture_functions()
+{
+	local program=$1 times=$2 first_rounds i killed=0 tracer sites=
+	program_start "$program"
+	probes=("${functions[@]}")
+	local p=(--many --keep-going -p "$target_pid" "${probes[@]}")
+	before=$(leftovers "$target_pid")
+	save_state "$target_pid"
+	program_check
+	first_rounds=$rounds
+	for ((i = 0; i < times && failures == 0; i++)); do
+		case $((i % 4)) in
+		0)
+			ctl enable "${p[@]}"
+			sites=$(grep -o '[0-9]* sites' "$SCRATCH/out")
+			ctl disable --force "${p[@]}"
+			;;
+		1) ctl trace -c -d 0.2 "${p[@]}" ;;
+		2) ctl trace -t latency -d 0.2 "${p[@]}" ;;
+		3)
+			"$PROBECTL" trace -t latency "${p[@]}" >/dev/null 2>&1 </dev/null &
+			tracer=$!
+			sleep "$((RANDOM % 2)).$((RANDOM % 1000))"
+			kill -KILL "$tracer"
+			wait "$tracer" 2>/dev/null
+			killed=$((killed + 1))
+			repair_all || fail "$repaired"
+			;;
+		esac
+		program_check
+	done
+	as_before
+	program_check
+	[ "$rounds" -gt "$first_rounds" ] || fail "$program stands still: $first_rounds, $rounds"
+	echo "functions $program: $sites, $times times on and off, killed $killed; $answer"
 	program_end
 }
 
