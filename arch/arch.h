@@ -93,6 +93,8 @@ struct arch {
 	uint32_t irelative, jump_slot, glob_dat;
 	/* The value that a function returns, as an integer and as a floating number. */
 	const char *return_args;
+	/* The frame there: see struct arch_entry. */
+	const char *return_frame;
 
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 

@@ -73,8 +73,12 @@ enum arch_move_status arch_move_inside(enum arch_flow flow);
 enum {
 	ARCH_FUNCTION_ARGS = 18, /* 10 integers, then 8 floating ones */
 	ARCH_FUNCTION_TEXT = 256,
+	ARCH_ENTRY_SLOT = 32,
 	ARCH_NO_JUMP = 255 /* in arch_entry.keep: this jump is impossible */
 };
+
+/* Why an entry cannot be patched. */
+#define ARCH_ENTRY_NO_FRAME "its first instruction sets the stack pointer"
 
 /*
  * A function's entry. Debuggers put breakpoints on its first instruction, or behind what saves the
@@ -92,6 +96,11 @@ struct arch_entry {
 	uint8_t frame;
 	/* The arguments there, as a note has them: see arch.parse_args. A lost one is "8@?". */
 	char args[ARCH_FUNCTION_TEXT];
+	/*
+	 * The operand whose address is the frame's: the stack pointer when the function was called,
+	 * which it is again when the function returns.
+	 */
+	char slot[ARCH_ENTRY_SLOT];
 };
 
 /* ---- Searching code ---------------------------------------------------- */

@@ -242,6 +242,12 @@ struct arch_flights {
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;
+	/*
+	 * With `compares` and without `same`: the address of this operand, of kind MEMORY, is the
+	 * identity. It is the frame's of a function, so a start event replaces an open one with its
+	 * identity, which the program has left without an end event. Else of kind UNKNOWN.
+	 */
+	struct arch_arg frame;
 	uint64_t min_ns;
 	/* ns per tick, times 2^32, for spans and expressions on the duration. */
 	uint64_t scale;

@@ -287,13 +287,13 @@ bool sdt_is_function(const char *provider)
 /* Returns a copy of a note with its texts in one block, or NULL. */
 static struct sdt_note *copy_note(const struct sdt_note *note)
 {
-	const char *const texts[] = {
-		note->provider, note->name, note->args, note->aliases ? note->aliases : ""};
-	size_t sizes[4], total = sizeof(*note);
+	const char *const texts[] = {note->provider, note->name, note->args,
+		note->aliases ? note->aliases : "", note->frame ? note->frame : ""};
+	size_t sizes[5], total = sizeof(*note);
 	struct sdt_note *copy;
 	char *at;
 
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		total += sizes[i] = strlen(texts[i]) + 1;
 	copy = malloc(total);
 	if (!copy)
@@ -304,6 +304,7 @@ static struct sdt_note *copy_note(const struct sdt_note *note)
 	copy->name = memcpy(at + sizes[0], texts[1], sizes[1]);
 	copy->args = memcpy(at + sizes[0] + sizes[1], texts[2], sizes[2]);
 	copy->aliases = memcpy(at + sizes[0] + sizes[1] + sizes[2], texts[3], sizes[3]);
+	copy->frame = memcpy(at + sizes[0] + sizes[1] + sizes[2] + sizes[3], texts[4], sizes[4]);
 	return copy;
 }
 

@@ -41,6 +41,8 @@ struct sdt_note {
 	const char *provider; /* provider, name and args point into sdt_notes.storage */
 	const char *name;
 	const char *args; /* the argument string, or "" */
+	/* For functions: the operand whose address is the frame's (struct arch_entry), or "". */
+	const char *frame;
 	enum sdt_kind kind;
 	/* SDT_ENTRY: bytes at the site that a jump must leave, and a short jump; see struct
 	 * arch_entry */

@@ -767,6 +767,7 @@ const struct arch arch_aarch64 = {
 	.entry = aarch64_entry,
 	.is_switch = aarch64_is_switch,
 	.return_args = aarch64_return_args,
+	.return_frame = aarch64_return_frame,
 	.irelative = R_AARCH64_IRELATIVE,
 	.jump_slot = R_AARCH64_JUMP_SLOT,
 	.glob_dat = R_AARCH64_GLOB_DAT,

@@ -46,7 +46,8 @@ static void add_transfer(uint32_t insn, struct writes *w)
 	unsigned int base = insn >> 5 & 31;
 
 	if ((!is_pair && !is_single) || is_atomic) {
-		*w = everything;
+		w->general = w->vector = UINT32_MAX;
+		w->pushed = is_atomic ? w->pushed : UNKNOWN;
 		return;
 	}
 	if (is_load)
@@ -55,8 +56,11 @@ static void add_transfer(uint32_t insn, struct writes *w)
 		return;
 	w->general |= 1u << base;
 	/* stp x29,x30,[sp,#-N]! makes the frame; the distance counts eight bytes, with a sign. */
-	if ((insn & 0xffc003e0) == 0xa98003e0 && w->pushed != UNKNOWN)
+	if (((insn & 0xffc003e0) == 0xa98003e0 || (insn & 0xffc003e0) == 0x6d8003e0) &&
+		w->pushed != UNKNOWN)
 		w->pushed += 8 * (64 - (int)((insn >> 15 & 127) ^ 64));
+	else if ((insn & 0xffe00fe0) == 0xf8000fe0 && w->pushed != UNKNOWN) /* str x19,[sp,#-N]! */
+		w->pushed += 256 - (int)((insn >> 12 & 511) ^ 256);
 	else if (base == SP)
 		w->pushed = UNKNOWN;
 }
@@ -92,10 +96,8 @@ static void write_args(const struct writes *w, char text[ARCH_FUNCTION_TEXT])
 		at += snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at,
 			w->general >> i & 1 ? "%s8@?" : "%s-8@x%d", i ? " " : "", i);
 	for (int i = 0; i < STACK_ARGS; i++)
-		at += w->pushed == UNKNOWN
-			      ? snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at, " 8@?")
-			      : snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at, " -8@[sp, %d]",
-					w->pushed + 8 * i);
+		at += snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at, " -8@[sp, %d]",
+			w->pushed + 8 * i);
 	for (int i = 0; i < REGISTERS; i++)
 		at += snprintf(text + at, ARCH_FUNCTION_TEXT - (size_t)at,
 			w->vector >> i & 1 ? " 8@?" : " 8f@d%d", i);
@@ -135,9 +137,12 @@ const char *aarch64_entry(
 			keep = 4;
 		}
 	}
+	if (writes.pushed == UNKNOWN)
+		return ARCH_ENTRY_NO_FRAME;
 	ret->keep = ret->keep_short = (uint8_t)keep;
 	ret->frame = 0;
 	write_args(&writes, ret->args);
+	snprintf(ret->slot, sizeof(ret->slot), "8@[sp, %d]", writes.pushed);
 	return NULL;
 }
 
@@ -159,3 +164,4 @@ bool aarch64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 }
 
 const char aarch64_return_args[] = "-8@x0 8f@d0";
+const char aarch64_return_frame[] = "8@[sp]";

@@ -279,6 +279,34 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	form_place(f, done);
 }
 
+static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
+
+/*
+ * Before a function's start event: counts one as unmatched that will lose its place. If the newest
+ * start event has the same frame, the program has left that call without an end event, and its
+ * place is used again. (At depth 0, other threads could take the entry.) Otherwise the oldest may
+ * be replaced. Changes VALUE, SCRATCH and SET.
+ */
+static void begin_replace(struct form *f, const struct stub_plan *p)
+{
+	int next = form_label(f), left = form_label(f), counted = form_label(f);
+
+	begin_newest_place(f, p, next);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), U64, false);
+	form_jump_if_at(f, U64, FORM_SCRATCH, FORM_NE, identity_of_begin(p), next);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_EQ, 0, next);
+	form_store_const(f, time_of_begin(), U64, 0);
+	form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 1, left);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
+	form_place(f, left);
+	form_shared_inc(f, p, offsetof(struct probe_slot, unmatched));
+	form_jump(f, counted);
+	form_place(f, next);
+	next_place(f, p);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_NE, 0, left);
+	form_place(f, counted);
+}
+
 /* Sets the time VALUE of a start event whose arguments another probe has stored in place SET. */
 static void keep_time(struct form *f, const struct stub_plan *p)
 {
@@ -293,8 +321,6 @@ static void keep_time(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, form_at(FORM_RECORD, offsetof(struct ring_record, time)));
 	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 }
-
-static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
 
 /* Like begin_push(), for a pair that does not nest. */
 static void begin_single(struct form *f, const struct stub_plan *p)
@@ -355,12 +381,38 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 	form_load(f, FORM_VALUE, time_of_begin(), U64, false);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, older);
 	form_jump_if_at(f, U64, FORM_SCRATCH, FORM_EQ, identity_of_begin(p), found);
-	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, found);
-	form_jump_if_at_const(f, U64, identity_of_begin(p), FORM_EQ, 0, found);
+	if (!flights_by_frame(&p->at->action->flights)) {
+		form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, found);
+		form_jump_if_at_const(f, U64, identity_of_begin(p), FORM_EQ, 0, found);
+	}
 	form_place(f, older);
 	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
 	form_jump(f, none);
 	form_place(f, found);
+}
+
+/*
+ * Lowers the depth past the newest start event, which has just ended in place SET, and jumps to
+ * `done`. Falls through if it was not the newest one, or if the next one has ended, too. Signal
+ * handlers leave the depth as it was. Changes SPARE and SPARE_2.
+ */
+static void begin_uncount_newest(struct form *f, const struct stub_plan *p, int done)
+{
+	int32_t depth = (int32_t)p->at->action->flights.depth;
+	int last = form_label(f), other = form_label(f);
+
+	form_load(f, FORM_SPARE, FIELD(depth), U32, false);
+	form_compute(f, FORM_SPARE_2, form_at(FORM_SPARE, -1));
+	form_two_const(f, FORM_AND, false, FORM_SPARE_2, depth - 1);
+	form_jump_if(f, false, FORM_SPARE_2, FORM_NE, FORM_SET, other);
+	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 1, last);
+	form_compute(f, FORM_SET, form_at(FORM_SPARE, -2));
+	form_two_const(f, FORM_AND, false, FORM_SET, depth - 1);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_EQ, 0, other);
+	form_place(f, last);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
+	form_jump(f, done);
+	form_place(f, other);
 }
 
 /*
@@ -497,6 +549,8 @@ static void begin_own(struct form *f, struct stub_plan *p)
 		form_store_const(f, time_of_begin(), U64, 0);
 		form_place(f, none);
 	}
+	if (flights_by_frame(&p->at->action->flights))
+		begin_replace(f, p);
 	begin_keep_entry(f, p);
 	if (begins_single(p)) {
 		begin_single(f, p);
@@ -567,6 +621,8 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 		return;
 	}
 	if (p->at->action->flights.compares) {
+		if (flights_by_frame(&p->at->action->flights))
+			begin_uncount_newest(f, p, empty);
 		begin_uncount_ended(f, p);
 		form_place(f, empty);
 		return;

@@ -223,6 +223,11 @@ static bool may_match(const struct arch_stub *s, const struct arch_flights *f)
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
 }
 
+bool flights_by_frame(const struct arch_flights *flights)
+{
+	return flights->compares && flights->frame.kind == ARCH_ARG_MEMORY;
+}
+
 /* Plans events' identities. Returns false if the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
@@ -232,6 +237,9 @@ static bool plan_identity(struct stub_plan *p)
 	if (!f->compares)
 		return !f->same_count;
 	p->at->same_temp = take_temps(p, 1);
+	if (flights_by_frame(f) &&
+		(f->same_count || !operand_is_possible(p->isa, &f->frame) || f->frame.base < 0))
+		return false;
 	for (int i = 0; i < f->same_count; i++)
 		if (f->same[i] >= s->capture_count || s->captures[f->same[i]].begun ||
 			s->captures[f->same[i]].stack ||

@@ -254,6 +254,8 @@ bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struc
  */
 bool action_has_spans(const struct arch_action *action);
 bool action_keeps_begins(const struct arch_action *action);
+/* Is the identity of an action's events the address of a function's frame? */
+bool flights_by_frame(const struct arch_flights *flights);
 /* Returns one bit for each capture of the stack that the action uses. */
 uint32_t action_stacks(const struct arch_stub *stub, const struct arch_action *action);
 

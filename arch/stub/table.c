@@ -166,6 +166,11 @@ void form_identity(struct form *f, const struct stub_plan *p)
 	const struct arch_flights *flights = &p->at->action->flights;
 	int unknown = form_label(f), known = form_label(f);
 
+	if (flights_by_frame(flights)) {
+		form_operand_address(f, FORM_VALUE, &flights->frame);
+		form_store(f, FORM_VALUE, form_temp(p->at->same_temp));
+		return;
+	}
 	form_const(f, FORM_VALUE, 1);
 	form_const(f, FORM_RIGHT, GOLDEN);
 	for (int i = 0; i < flights->same_count; i++)

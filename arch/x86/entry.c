@@ -76,6 +76,8 @@ static size_t skip(
 		*pushed += 8;
 	else if (insn.length == 4 && memcmp(bytes, "\x48\x83\xec", 3) == 0 && bytes[3] < 0x80)
 		*pushed += bytes[3];
+	else if (insn.length == 7 && memcmp(bytes, "\x48\x81\xec", 3) == 0 && bytes[6] < 0x40)
+		*pushed += bytes[3] | bytes[4] << 8 | bytes[5] << 16 | bytes[6] << 24;
 	else
 		*pushed = UNKNOWN;
 	return insn.length;
@@ -97,6 +99,24 @@ static size_t setup_length(const uint8_t *bytes, size_t length)
 	}
 	frame = frame_length(bytes + at, length - at);
 	return frame ? at + frame : 0;
+}
+
+/*
+ * Writes the operand of the return address. An alignment of the stack keeps its place in a
+ * register; with an unknown distance of the stack pointer, a frame has been set up.
+ */
+static void write_slot(const uint8_t *aligned, int pushed, char text[ARCH_ENTRY_SLOT])
+{
+	static const char *const registers[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi",
+		"rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"};
+
+	if (aligned)
+		snprintf(text, ARCH_ENTRY_SLOT, "8@-8(%%%s)",
+			registers[(aligned[0] & 4) * 2 + (aligned[2] >> 3 & 7)]);
+	else if (pushed == UNKNOWN)
+		snprintf(text, ARCH_ENTRY_SLOT, "8@8(%%rbp)");
+	else
+		snprintf(text, ARCH_ENTRY_SLOT, "8@%d(%%rsp)", pushed);
 }
 
 static void write_args(uint32_t lost, int pushed, char text[ARCH_FUNCTION_TEXT])
@@ -138,12 +158,15 @@ const char *x86_64_entry(
 {
 	size_t at = endbr_length(bytes, length), frame = setup_length(bytes + at, length - at),
 	       end = at + frame, next;
+	const uint8_t *aligned =
+		frame && is_alignment(bytes + at, length - at) ? bytes + at : NULL;
 	uint32_t lost = 0;
 	int pushed = 0, pushed_short = 0;
 
 	ret->frame = (uint8_t)(frame ? end : 0);
 	if (is_first(bytes, length, ret)) {
 		write_args(0, 0, ret->args);
+		write_slot(NULL, 0, ret->slot);
 		return NULL;
 	}
 	if (end == at && (!at || (at < length && bytes[at] == PUSH_RBP)))
@@ -166,7 +189,19 @@ const char *x86_64_entry(
 	if (ret->keep_short == ARCH_NO_JUMP)
 		return at < end ? "its first instructions may lead elsewhere"
 				: "a debugger's breakpoint would be inside the jump";
-	write_args(lost, pushed == pushed_short ? pushed : UNKNOWN, ret->args);
+	if (ret->keep == ARCH_NO_JUMP)
+		pushed = pushed_short;
+	/* The place of the return address must not depend on the jump. */
+	if (pushed != pushed_short && !frame) {
+		ret->keep_short = ret->keep;
+		pushed_short = pushed;
+	}
+	if (pushed != pushed_short)
+		pushed = UNKNOWN;
+	if (aligned ? ret->keep != end || ret->keep_short != end : pushed == UNKNOWN && !frame)
+		return ARCH_ENTRY_NO_FRAME;
+	write_args(lost, pushed, ret->args);
+	write_slot(aligned, pushed, ret->slot);
 	return NULL;
 }
 
@@ -229,3 +264,4 @@ bool x86_64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 }
 
 const char x86_64_return_args[] = "-8@%rax 8f@%xmm0";
+const char x86_64_return_frame[] = "8@(%rsp)";

@@ -287,6 +287,7 @@ static struct probe_error *add_entry(struct adding *a)
 		.kind = SDT_ENTRY,
 		.pc = a->range.start,
 		.args = entry.args,
+		.frame = entry.slot,
 		.size = a->range.end - a->range.start,
 		.aliases = a->aliases};
 
@@ -564,6 +565,7 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		return error;
 	note.name = name;
 	note.args = a->arch->return_args;
+	note.frame = a->arch->return_frame;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
 	why = find_entry(a, &entry);
 	note.breaks = entry.breaks;

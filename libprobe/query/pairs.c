@@ -237,7 +237,7 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 
 /* ---- Functions ------------------------------------------------------------------------- */
 
-/* Makes a pair of each function's entry and exits. */
+/* Makes a pair of each function's entry and exits, which have the same frame. */
 static void apply_functions(
 	const struct select_probe *probes, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
@@ -245,9 +245,18 @@ static void apply_functions(
 		for (size_t k = i + 1; k < count && probes[i].kind == SDT_ENTRY; k++) {
 			if (!select_is_exit_of(&probes[k], &probes[i]))
 				continue;
-			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = *pairs};
-			parts[k] = (struct pair_part){.role = PAIR_END, .pair = (*pairs)++};
+			parts[i] = (struct pair_part){
+				.role = PAIR_BEGIN, .pair = *pairs, .compares = true};
+			parts[k] = (struct pair_part){
+				.role = PAIR_END, .pair = (*pairs)++, .compares = true};
 		}
+}
+
+/* Marks the pair of a function's entry and exits that a user has listed. */
+static void mark_function(const struct select_probe probes[2], struct pair_part parts[2])
+{
+	if (parts[0].role == PAIR_BEGIN && parts[1].role == PAIR_END)
+		parts[0].compares = parts[1].compares = select_is_exit_of(&probes[1], &probes[0]);
 }
 
 /* ---- Begins that take the arguments of another probe ----------------------------------- */
@@ -469,6 +478,8 @@ static struct probe_error *pair_patterns(const struct selection *s,
 	}
 	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
 	free(all.parts);
+	if (!error && s->probe_count == 2)
+		mark_function(s->probes, parts);
 	return error || !catalogue ? error : find_known(s, catalogue, parts, NULL);
 }
 

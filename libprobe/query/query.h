@@ -242,6 +242,7 @@ struct record_layout_site {
 	/* The captures by which end events are matched with start events (arch_flights.same). */
 	struct capture same[ARCH_SAME_MAX];
 	uint8_t same_count;
+	struct arch_arg frame;	     /* a function's frame (arch_flights.frame) */
 	enum probe_stack_kind stack; /* the form of the stack in the site's records */
 	/* For stacks: where the caller's registers are saved at the site. */
 	uint64_t pc; /* run-time address of the site */
@@ -725,9 +726,9 @@ struct pair_part {
 	 */
 	bool gives;
 	/*
-	 * `compares`: the pair's start and end events must have certain equal arguments. `same` is
-	 * the catalogue's entry of the start event, which lists these, or NULL if this probe's
-	 * arguments are not compared.
+	 * `compares`: the pair's start and end events must have certain equal arguments, or the
+	 * same frame, if they are a function's entry and exits. `same` is the catalogue's entry of
+	 * the start event, which lists the arguments, or NULL if this probe's are not compared.
 	 */
 	bool compares;
 	const struct probe_meaning *same;

@@ -261,6 +261,7 @@ static struct probe_error *bind_all(
 		return error; /* no pair begins at a probe that only gives arguments */
 	if (part.compares)
 		bind_same(b);
+	bound->frame = b->site->frame;
 	if (part.role != PAIR_NONE) {
 		error = asked->match_string && expr_is_string(match, &string)
 				? bind_string(b, "the match", match, &string, &bound->match_string)

@@ -508,18 +508,6 @@ static bool thread_lives(void *data, uint32_t tid)
 	return access(procfs_path("/proc/%d/task/%u", s->target->pid, tid).text, F_OK) == 0;
 }
 
-uint64_t *gather_flights(struct probe_session *s)
-{
-	uint64_t *ret = calloc(s->pairs.count + (size_t)1, sizeof(*ret));
-	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
-
-	if (ret)
-		snapshot_flights(&s->data.view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
-	for (uint32_t i = 0; ret && i < s->pairs.left_count; i++)
-		ret[i] += s->pairs.left[i];
-	return ret;
-}
-
 /*
  * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file are
  * not checked, because they may be from another machine.
@@ -534,6 +522,29 @@ static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 		s->data.counts_damaged = true;
 }
 
+uint64_t *gather_flights(struct probe_session *s)
+{
+	uint64_t *ret = calloc(s->pairs.count + (size_t)1, sizeof(*ret));
+	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
+
+	if (ret)
+		snapshot_flights(&s->data.view, ret, s->pairs.count, ask ? thread_lives : NULL, s);
+	for (uint32_t i = 0; ret && i < s->pairs.left_count; i++)
+		ret[i] += s->pairs.left[i];
+	/* Functions' start events that have lost their places are unmatched. */
+	for (size_t i = 0; ret && i < s->probe_count; i++) {
+		uint64_t replaced = 0;
+
+		if (s->known[i].part.role == PAIR_BEGIN)
+			take_count(s,
+				snapshot_sum_slots(&s->data.view, s->known[i].slot,
+					offsetof(struct probe_slot, unmatched)),
+				&replaced);
+		ret[s->known[i].part.pair] += replaced;
+	}
+	return ret;
+}
+
 void session_count_lost(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++) {
@@ -543,10 +554,11 @@ void session_count_lost(struct probe_session *s)
 		take_count(s,
 			snapshot_sum_slots(&s->data.view, slot, offsetof(struct probe_slot, lost)),
 			&probe->lost);
-		take_count(s,
-			snapshot_sum_slots(
-				&s->data.view, slot, offsetof(struct probe_slot, unmatched)),
-			&probe->unmatched);
+		if (s->known[i].part.role != PAIR_BEGIN) /* see gather_flights() */
+			take_count(s,
+				snapshot_sum_slots(&s->data.view, slot,
+					offsetof(struct probe_slot, unmatched)),
+				&probe->unmatched);
 	}
 }
 

@@ -93,6 +93,7 @@ struct bound {
 	struct arch_expr pair_filter;		 /* applied at an end event */
 	struct arch_kept kept[ARCH_KEPT_MAX];	 /* stored at a start event; kept_count of them */
 	uint8_t same[ARCH_SAME_MAX], same_count; /* captures that must be equal in both events */
+	struct arch_arg frame;			 /* a function's frame (arch_flights.frame) */
 	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* one for each part of the keys */
 	uint8_t key_strings[ARCH_KEYS_MAX];
 	uint8_t match_string; /* the captured string by which pairs are matched */

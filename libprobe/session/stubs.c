@@ -190,6 +190,14 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 		session_record_max(s));
 }
 
+static struct arch_arg frame_of(const struct arch *arch, const struct sdt_note *note)
+{
+	struct arch_arg specs[ARCH_ARGS_MAX];
+
+	return note->frame && arch->parse_args(note->frame, specs) == 1 ? specs[0]
+									: (struct arch_arg){0};
+}
+
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct select_probe *probe, const struct select_site *selected,
 	struct session_site *site)
@@ -205,6 +213,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct probe_error *error = NULL;
 
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
+	args.frame = frame_of(arch, selected->note);
 	args.kept = s->asked.kept;
 	args.kept_count = s->asked.kept_count;
 	args.same_count = (uint8_t)meaning_same(part->part.same,
@@ -494,7 +503,8 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.gives = part->part.gives,
 		.identities = reg->flight_identities,
 		.compares = part->part.compares,
-		.same_count = part->part.compares ? bound->same_count : 0};
+		.same_count = part->part.compares ? bound->same_count : 0,
+		.frame = bound->frame};
 	memcpy(action->flights.same, bound->same, sizeof(bound->same));
 	if (part->part.role != PAIR_BEGIN)
 		return;

@@ -25,6 +25,10 @@ static const struct entry_case {
 } cases[] = {
 	{"stp x29, x30, [sp, #-32]!", {0xa9be7bfd, NOP, NOP}, 4,
 		REGISTERS " -8@[sp, 32] -8@[sp, 40]" FLOATS},
+	{"stp d8, d9, [sp, #-48]!", {0x6dbd27e8, NOP, NOP}, 4,
+		REGISTERS " -8@[sp, 48] -8@[sp, 56]" FLOATS},
+	{"str x19, [sp, #-16]!", {0xf81f0ff3, NOP, NOP}, 4,
+		REGISTERS " -8@[sp, 16] -8@[sp, 24]" FLOATS},
 	{"sub sp, sp, #0x40", {0xd10103ff, NOP, NOP}, 4,
 		REGISTERS " -8@[sp, 64] -8@[sp, 72]" FLOATS},
 	{"bti c", {0xd503245f, 0xaa0103e0, NOP}, 4, REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
@@ -35,7 +39,7 @@ static const struct entry_case {
 	{"adrp x3, 0", {0x90000003, NOP, NOP}, 4,
 		"-8@x0 -8@x1 -8@x2 8@? -8@x4 -8@x5 -8@x6 -8@x7 -8@[sp, 0] -8@[sp, 8]" FLOATS},
 	{"cmp x0, #5", {0xf100141f, NOP, NOP}, 4, REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
-	{"mov sp, x1", {0x9100003f, NOP, NOP}, 4, REGISTERS " 8@? 8@?" FLOATS},
+	{"mov sp, x1", {0x9100003f, NOP, NOP}, 0, "its first instruction sets the stack pointer"},
 	{"ldr x1, [x0]", {0xf9400001, NOP, NOP}, 4,
 		"-8@x0 8@? -8@x2 -8@x3 -8@x4 -8@x5 -8@x6 -8@x7 -8@[sp, 0] -8@[sp, 8]" FLOATS},
 	{"ldp x1, x2, [x0]", {0xa9400801, NOP, NOP}, 4,
@@ -47,7 +51,8 @@ static const struct entry_case {
 		"-8@x0 8@? -8@x2 -8@x3 -8@x4 -8@x5 -8@x6 -8@x7 -8@[sp, 0] -8@[sp, 8]"
 		" 8f@d0 8@? 8f@d2 8f@d3 8f@d4 8f@d5 8f@d6 8f@d7"},
 	{"ldadd x0, x1, [x2]", {0xf8200041, NOP, NOP}, 4,
-		"8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@?"},
+		"8@? 8@? 8@? 8@? 8@? 8@? 8@? 8@? -8@[sp, 0] -8@[sp, 8] 8@? 8@? 8@? 8@? 8@? 8@? 8@? "
+		"8@?"},
 	{"ret", {0xd65f03c0, NOP, NOP}, 0, NULL},
 	{"b", {0x14000010, NOP, NOP}, 0, NULL},
 	{"cbz x0", {0xb4000080, NOP, NOP}, 0, REGISTERS " -8@[sp, 0] -8@[sp, 8]" FLOATS},
@@ -76,6 +81,32 @@ static void test_entries(void **state)
 			assert_string_equal(why, c->args);
 		else if (c->args)
 			assert_string_equal(entry.args, c->args);
+	}
+}
+
+/* The address of the operand is the stack pointer's value at the call. */
+static void test_frames(void **state)
+{
+	static const struct {
+		uint32_t code;
+		const char *expected;
+	} frames[] = {
+		{0xa9be7bfd, "8@[sp, 32]"}, /* stp x29, x30, [sp, #-32]! */
+		{0x6dbd27e8, "8@[sp, 48]"}, /* stp d8, d9, [sp, #-48]! */
+		{0xf81f0ff3, "8@[sp, 16]"}, /* str x19, [sp, #-16]! */
+		{0xd10103ff, "8@[sp, 64]"}, /* sub sp, sp, #0x40 */
+		{0xd503245f, "8@[sp, 0]"},  /* bti c */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
+		struct arch_entry entry;
+		uint8_t bytes[8];
+
+		aarch64_store(bytes, frames[i].code);
+		aarch64_store(bytes + 4, NOP);
+		assert_null(aarch64_entry(bytes, sizeof(bytes), 0x1000, &entry));
+		assert_string_equal(entry.slot, frames[i].expected);
 	}
 }
 
@@ -108,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_switches),
 	};
 

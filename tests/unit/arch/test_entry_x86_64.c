@@ -36,10 +36,11 @@ static const struct entry_case {
 	{"push %rbp alone", BYTES("\x55\x53" REST), 1, NULL},
 	{"aligned stack", BYTES("\x4c\x8d\x54\x24\x08\x48\x83\xe4\xe0\x41\xff\x72\xf8\x55\x48\x89\xe5" REST), 17,
 		REGISTERS " 8@? 8@? 8@? 8@?" FLOATS},
+	{"stack set", BYTES("\x48\x83\xe4\xe0" REST), 0, "its first instruction sets the stack pointer"},
 	{"room on the stack", BYTES("\x48\x83\xec\x18" REST), 4,
 		REGISTERS " -8@32(%rsp) -8@40(%rsp) -8@48(%rsp) -8@56(%rsp)" FLOATS},
 	{"much room", BYTES("\x48\x81\xec\x18\x01\0\0" REST), 7,
-		REGISTERS " 8@? 8@? 8@? 8@?" FLOATS},
+		REGISTERS " -8@288(%rsp) -8@296(%rsp) -8@304(%rsp) -8@312(%rsp)" FLOATS},
 	{"push %r12", BYTES("\x41\x54" REST), 2,
 		REGISTERS " -8@16(%rsp) -8@24(%rsp) -8@32(%rsp) -8@40(%rsp)" FLOATS},
 	{"first argument lost", BYTES("\x48\x8b\x3f" REST), 3,
@@ -139,6 +140,31 @@ static void test_breakpoints(void **state)
 	}
 }
 
+/* The address of the operand is that of the return address. */
+static void test_frames(void **state)
+{
+	static const struct {
+		const uint8_t *bytes;
+		size_t length;
+		const char *expected;
+	} frames[] = {
+		{BYTES("\x55\x48\x89\xe5" REST), "8@8(%rsp)"},
+		{BYTES("\xf3\x0f\x1e\xfa" REST), "8@0(%rsp)"},
+		{BYTES("\x48\x83\xec\x18" REST), "8@24(%rsp)"},
+		{BYTES("\x48\x81\xec\x18\x01\0\0" REST), "8@280(%rsp)"},
+		{BYTES("\x4c\x8d\x54\x24\x08\x48\x83\xe4\xe0\x41\xff\x72\xf8\x55\x48\x89\xe5" REST),
+			"8@-8(%r10)"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
+		struct arch_entry entry = {0};
+
+		assert_null(x86_64_entry(frames[i].bytes, frames[i].length, 0x1000, &entry));
+		assert_string_equal(entry.slot, frames[i].expected);
+	}
+}
+
 static void test_switches(void **state)
 {
 	static const struct {
@@ -179,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries),
 		cmocka_unit_test(test_breakpoints),
+		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_switches),
 	};
 

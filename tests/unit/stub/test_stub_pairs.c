@@ -71,7 +71,12 @@ static void emit_pair(
 	emit_matched(c, rseq, forks, match, 0, depth);
 }
 
-/* Begins and ends that are compared by a capture: the number, or the text that it points to. */
+enum { BY_FRAME = UINT8_MAX };
+
+/*
+ * Begins and ends that are compared by a capture, the number, or the text that it points to; or by
+ * the address that is the first argument.
+ */
 static void emit_compared(struct gathering *c, int kind, uint8_t capture)
 {
 	struct arch_stub stub = gathering_stub(
@@ -91,6 +96,14 @@ static void emit_compared(struct gathering *c, int kind, uint8_t capture)
 		.compares = true,
 		.same = {capture},
 		.same_count = 1};
+	if (capture == BY_FRAME) {
+		stub.actions[0].flights.same_count = 0;
+		stub.actions[0].flights.frame = (struct arch_arg){.kind = ARCH_ARG_MEMORY,
+			.size = 8,
+			.base = stub_host_argument(0).arg.base,
+			.index = ARCH_REG_NONE,
+			.disp = -8};
+	}
 	if (kind & 2) {
 		stub.actions[0].flights.process = (uintptr_t)&process;
 		stub.actions[0].flights.processes = (uintptr_t)&processes;
@@ -279,6 +292,51 @@ static void compared_beyond_the_places(void **state)
 			gathering_totals(c).bucketed, COMPARED_DEPTH + rounds + COMPARED_DEPTH / 2);
 		assert_int_equal(own_flight(c)->depth, 0);
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+/* A call of a function ends with its frame. Calls that a jump has left are unmatched. */
+static void compared_by_frame(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 8; kind++) {
+		emit_compared(c, kind, BY_FRAME);
+		c->end(5000, 0, 0);
+		assert_int_equal(unmatched(c), 1);
+		for (int i = 0; i < 3 * COMPARED_DEPTH; i++)
+			c->site(4000, 0, 0); /* is left, with the same frame again */
+		assert_in_range(own_flight(c)->depth, 1, 2);
+		assert_int_equal(unmatched(c), 3 * COMPARED_DEPTH);
+		c->end(4008, 0, 0); /* another frame */
+		assert_int_equal(unmatched(c), 3 * COMPARED_DEPTH + 1);
+		c->end(4000, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 1);
+		assert_int_equal(own_flight(c)->depth, 0);
+		c->end(4000, 0, 0);
+		assert_int_equal(unmatched(c), 3 * COMPARED_DEPTH + 2);
+
+		/* On another stack, ends come in another order. */
+		c->site(4000, 0, 0);
+		c->site(9000, 0, 0);
+		c->site(3000, 0, 0);
+		c->end(9000, 0, 0);
+		c->end(3000, 0, 0);
+		c->site(3000, 0, 0);
+		c->end(4000, 0, 0);
+		c->end(3000, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 5);
+		assert_int_equal(own_flight(c)->depth, 0);
+
+		/* Each place that is used again has lost its start event. */
+		for (uint64_t i = 0; i < COMPARED_DEPTH + 5; i++)
+			c->site(4000 - 8 * i, 0, 0);
+		assert_int_equal(unmatched(c), 3 * COMPARED_DEPTH + 7);
+		for (uint64_t i = COMPARED_DEPTH + 5; i-- > 0;)
+			c->end(4000 - 8 * i, 0, 0);
+		assert_int_equal(unmatched(c), 3 * COMPARED_DEPTH + 12);
+		assert_int_equal(gathering_totals(c).bucketed, 5 + COMPARED_DEPTH);
+		assert_int_equal(own_flight(c)->depth, 0);
 	}
 }
 
@@ -691,6 +749,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(compared, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			compared_beyond_the_places, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			compared_by_frame, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			compared_by_text, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
