@@ -85,6 +85,15 @@ static void clock_pair(
 	}
 }
 
+uint64_t clock_now_offset_ns(void)
+{
+	const struct clock steady = {.counter = NULL};
+	uint64_t steady_ns, now_ns;
+
+	clock_pair(&steady, CLOCK_REALTIME, &steady_ns, &now_ns);
+	return now_ns - steady_ns;
+}
+
 void clock_init(struct clock *clock, uint64_t (*counter)(void))
 {
 	clock->counter = counter;

@@ -9,6 +9,8 @@
 uint64_t clock_monotonic_ns(void);
 /* Returns CLOCK_REALTIME in ns. */
 uint64_t clock_now_ns(void);
+/* Returns CLOCK_REALTIME minus CLOCK_MONOTONIC in ns, even if the caller is interrupted. */
+uint64_t clock_now_offset_ns(void);
 
 /*
  * The limit of a wait. After Ctrl-C, one more second is left, which is enough for a wait that is

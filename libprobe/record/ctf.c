@@ -423,20 +423,19 @@ static void close_before(struct probe_ctf *ctf)
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
-	uint64_t now_ns = clock_now_ns();
+	uint64_t now_ns = clock_monotonic_ns();
 
 	if (!ctf->options.rotate_ns || ctf->end_ns)
 		return;
 	if (time_ns < ctf->begin_ns)
 		time_ns = ctf->begin_ns;
-	ctf->end_ns = clock_monotonic_ns() + ctf->options.rotate_ns;
-	if (time_ns < now_ns)
-		ctf->end_ns -= now_ns - time_ns;
+	time_ns -= clock_now_offset_ns();
+	ctf->end_ns = (time_ns < now_ns ? time_ns : now_ns) + ctf->options.rotate_ns;
 }
 
 uint64_t ctf_part_end(const struct probe_ctf *ctf)
 {
-	return ctf->end_ns ? clock_now_ns() + (ctf->end_ns - clock_monotonic_ns()) : UINT64_MAX;
+	return ctf->end_ns ? ctf->end_ns + clock_now_offset_ns() : UINT64_MAX;
 }
 
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
