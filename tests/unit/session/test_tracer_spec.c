@@ -191,6 +191,27 @@ static void stacks_of_hits(void **state)
 		"--stack: tracer ./x.so gets no stacks; -t print and -t json show those of hits");
 }
 
+/* Self time needs each begin and end. */
+static void self_takes_all(void **state)
+{
+	struct probe_session_options options = {0};
+	struct probe_tracer_spec *spec = parse("self");
+	struct probe_error *error;
+
+	(void)state;
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_RECORD);
+	assert_int_equal(options.gather.pairing, PROBE_PAIRING_NAMES);
+	assert_false(options.spans);
+	assert_true(options.ring_bytes > 0);
+	options = (struct probe_session_options){.filter = "arg0"};
+	error = probe_tracer_configure(spec, 1, &options);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	probe_error_free(error);
+	probe_tracer_free(spec);
+}
+
 static void every_listed_tracer_parses(void **state)
 {
 	struct probe_tracer_part part;
@@ -210,7 +231,7 @@ static void every_listed_tracer_parses(void **state)
 		spec = parse(text);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 21);
+	assert_int_equal(count, 22);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -405,6 +426,7 @@ int main(void)
 		cmocka_unit_test(call_stacks),
 		cmocka_unit_test(heaps),
 		cmocka_unit_test(stacks_of_hits),
+		cmocka_unit_test(self_takes_all),
 		cmocka_unit_test(every_listed_tracer_parses),
 		cmocka_unit_test(sessions_gather_what_is_shown),
 		cmocka_unit_test(pairs_need_their_operands),
