@@ -102,6 +102,12 @@ bool symbols_function_at(struct object *object, uint64_t address, struct object_
  */
 bool symbols_function_starts(struct object *object, struct object_range range);
 
+/*
+ * Lets a child process that uses libdw crash quietly, without a core file, and kills it when its
+ * parent ends.
+ */
+void libdw_child(pid_t parent);
+
 /* A function of libdw, and where to store its address, which dlsym(3) returns as void *. */
 struct libdw_function {
 	const char *name;

@@ -374,8 +374,7 @@ static uint64_t find_breaks(struct server *s, const struct lines_function *funct
 
 /* ---- Serving ------------------------------------------------------------------------ */
 
-/* Lets the child crash quietly, without a core file, and kills it when its parent ends. */
-static void set_up(pid_t parent)
+void libdw_child(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -427,7 +426,7 @@ static _Noreturn void serve(
 	ssize_t got;
 	uint64_t breaks;
 
-	set_up(parent);
+	libdw_child(parent);
 	while ((got = recv(channel, &question, sizeof(question), 0)) > 0) {
 		if (question.kind == ASK_BREAKS) {
 			breaks = find_breaks(&server, &question.function);

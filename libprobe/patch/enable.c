@@ -185,7 +185,6 @@ static struct probe_error *enable_select(
 			request->pattern_count);
 	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	c->modules.only_enabled = disables;
-	c->modules.catalogue = request->catalogue;
 	if (!error)
 		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)

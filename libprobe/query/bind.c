@@ -8,6 +8,7 @@
  * (arch/expr.h), no operator converts from 64 bits to fewer, and constants are converted at once.
  * Operands precede their operator, each followed by its conversion.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/query/query.h"
@@ -83,13 +84,13 @@ static struct expr_type promoted(uint32_t size, bool is_signed)
 /* Returns the type of the value that a node captures. */
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
-	const struct arch_arg *spec = &b->site->specs[node->arg];
+	const struct arch_arg spec = operand_cast(&b->site->specs[node->arg], node->cast);
 	const struct arch_step *last;
 
 	if (is_double(b, node))
 		return expr_double;
 	if (!node->step_count)
-		return promoted(spec->size, spec->is_signed);
+		return promoted(spec.size, spec.is_signed);
 	last = &node->steps[node->step_count - 1];
 	return promoted(last->size, last->is_signed);
 }
@@ -137,8 +138,12 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
 			(int)spec->spec_length, spec->spec);
-	if (is_double(b, node))
+	if (is_double(b, node) && !node->cast)
 		return NULL;
+	if ((uint32_t)abs(node->cast) > spec->size && !spec->is_float)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"arg%u has only %u bytes: it is declared as '%.*s'", node->arg, spec->size,
+			(int)spec->spec_length, spec->spec);
 	if (spec->is_float || !is_scalar(spec) ||
 		(is_pointer && (spec->kind == ARCH_ARG_FP_REGISTER || spec->size < POINTER_BYTES)))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,

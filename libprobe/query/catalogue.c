@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,7 +21,9 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
 
 /* ==== Catalogue parse ========================================================================= */
@@ -30,10 +33,12 @@
  *
  *   # ...                            ignored, as are empty lines
  *   provider NAME                    the next lines are about its probes
- *   words NAME NUMBER=WORD ...       a type whose numbers have words
+ *   words NAME[:TYPE] NUMBER=WORD ...
+ *                                    a type whose numbers have words
  *   probe NAME [ARG[:TYPE]]... [...] [-> TYPE]
  *                                    a probe and its arguments; "...": maybe more;
- *                                    behind the arrow, what a function returns
+ *                                    behind the arrow, what a function returns. A
+ *                                    function may have ARG->MEMBER:TYPE@PLACE, too
  *   means TEXT                       the meaning of a hit of the probe
  *   needs TEXT                       a condition for hits to occur; before the first
  *                                    probe: for all probes without their own
@@ -256,10 +261,10 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
 			arg->size = arg->kind == PROBE_ARG_BOOLEAN ? 1 : 8;
 			return NULL;
 		}
-	arg->size = -4; /* an enumeration is an int */
 	for (size_t i = p->first_words; i < p->file->words_count; i++) {
 		if (strcmp(p->file->words[i].name, type) != 0)
 			continue;
+		arg->size = p->file->words[i].size;
 		arg->words = p->file->words[i].words;
 		arg->word_count = p->file->words[i].count;
 		return NULL;
@@ -272,11 +277,14 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
  * Functions take integers and floating numbers from registers of different kinds.
  */
 static size_t next_arg(const struct probes_text *p, const struct probe_meaning *probe,
-	const char *type, size_t *end_ret)
+	const char *type, const char *place, size_t *end_ret)
 {
 	size_t index = is_floating(type) ? FLOATS : 0;
 
 	*end_ret = CATALOGUE_ARGS_MAX;
+	if (place)
+		return probe->arg_count > ARCH_FUNCTION_ARGS ? probe->arg_count
+							     : ARCH_FUNCTION_ARGS;
 	if (!sdt_is_function(p->provider))
 		return probe->arg_count;
 	*end_ret = is_floating(type) ? ARCH_FUNCTION_ARGS : FLOATS;
@@ -288,19 +296,21 @@ static size_t next_arg(const struct probes_text *p, const struct probe_meaning *
 static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
 	char *word, struct probe_arg_meaning *args)
 {
-	char *colon = strchr(word, ':');
-
+	char *place = sdt_is_function(p->provider) ? strchr(word, '@') : NULL, *colon;
 	size_t index, end;
 
+	if (place)
+		*place++ = '\0';
+	colon = strchr(word, ':');
 	if (colon)
 		*colon++ = '\0';
-	index = next_arg(p, probe, colon, &end);
+	index = next_arg(p, probe, colon, place, &end);
 	if (index == end && sdt_is_function(p->provider))
 		return mistake(p, "a function has at most %d arguments, and %d floating ones",
 			FLOATS, ARCH_FUNCTION_ARGS - FLOATS);
 	if (index == end)
 		return mistake(p, "a probe has at most %d arguments", CATALOGUE_ARGS_MAX);
-	if (!is_identifier(word))
+	if (!place && !is_identifier(word))
 		return mistake(
 			p, "'%s' is no name of an argument: expected letters, digits and _", word);
 	if (catalogue_is_reserved(word, strlen(word)))
@@ -310,7 +320,8 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 			word);
 	if (find_arg(probe, word) >= 0)
 		return mistake(p, "two arguments are called '%s'", word);
-	args[index] = (struct probe_arg_meaning){.name = word, .type = colon};
+	args[index] = (struct probe_arg_meaning){
+		.name = word, .type = colon, .place = place, .is_hidden = place != NULL};
 	if (probe->arg_count <= index)
 		probe->arg_count = index + 1;
 	return NULL;
@@ -325,7 +336,7 @@ static struct probe_error *take_args(
 {
 	bool is_function = sdt_is_function(p->provider);
 	struct probe_arg_meaning *args;
-	size_t most = ARCH_FUNCTION_ARGS; /* words are separated by blanks */
+	size_t most = CATALOGUE_ARGS_MAX; /* words are separated by blanks */
 	struct probe_error *error = NULL;
 	char *word;
 
@@ -416,7 +427,7 @@ static struct probe_error *take_probe(struct probes_text *p)
 
 	if (!name)
 		return mistake(p, "expected the probe's name");
-	if (strchr(name, ':'))
+	if (strchr(name, ':') && !sdt_is_function(p->provider))
 		return mistake(p, "'%s' has a colon: the provider has a line of its own", name);
 	if (!ARRAY_ROOM(p->file->probes, p->file->probe_count))
 		return probe_error_no_memory();
@@ -429,14 +440,17 @@ static struct probe_error *take_probe(struct probes_text *p)
 static struct probe_error *take_words(struct probes_text *p)
 {
 	struct catalogue_words *words;
-	char *word = take_word(p);
+	char *word = take_word(p), *type = word ? strchr(word, ':') : NULL;
 
-	if (!word || !is_identifier(word))
+	if (type)
+		*type++ = '\0';
+	if (!word || !is_identifier(word) || (type && !size_of(type)))
 		return mistake(p, "expected the name of the type");
 	if (!ARRAY_ROOM(p->file->words, p->file->words_count))
 		return probe_error_no_memory();
 	words = &p->file->words[p->file->words_count++];
-	*words = (struct catalogue_words){.name = word};
+	/* An enumeration is an int. */
+	*words = (struct catalogue_words){.name = word, .size = type ? size_of(type) : -4};
 	while ((word = take_word(p))) {
 		if (!ARRAY_ROOM(words->words, words->count))
 			return probe_error_no_memory();
@@ -713,6 +727,7 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 	const char *provider, const char *name, size_t arg_count)
 {
 	const bool is_function = sdt_is_function(provider);
+	const struct catalogue_file *learned;
 
 	for (size_t i = catalogue ? catalogue->source_count : 0; i-- > 0;) {
 		const struct catalogue_file *file = catalogue_file_of(catalogue, i, provider);
@@ -730,6 +745,11 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 	}
 	if (!is_function)
 		return NULL;
+	for (size_t i = 0; (learned = catalogue_learned_file(catalogue, i)); i++)
+		for (size_t k = learned->probe_count; k-- > 0;)
+			if (strcmp(learned->probes[k].provider, provider) == 0 &&
+				catalogue_name_matches(learned->probes[k].name, name))
+				return &learned->probes[k];
 	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
 }
 
@@ -791,6 +811,189 @@ const struct catalogue_file *catalogue_file_of(
 		return file;
 	}
 	return mine;
+}
+
+/* ---- Debug information ------------------------------------------------------------------ */
+
+struct learned_file {
+	struct learned_file *next; /* the one learned before */
+	struct catalogue_file file;
+	char object[]; /* which object it is about */
+};
+
+struct catalogue_learned {
+	_Atomic(struct learned_file *) newest;
+	pthread_mutex_t lock;  /* for what follows */
+	struct map asked;      /* functions that were asked for, also in vain */
+	struct buffer members; /* members of structures that texts name, each with a NUL */
+};
+
+static struct probe_error *learned_init(struct catalogue_learned **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return probe_error_no_memory();
+	pthread_mutex_init(&(*ret)->lock, NULL);
+	return NULL;
+}
+
+static void learned_free(struct catalogue_learned *learned)
+{
+	struct learned_file *file = learned ? atomic_load(&learned->newest) : NULL;
+
+	if (!learned)
+		return;
+	while (file) {
+		struct learned_file *next = file->next;
+
+		catalogue_file_deinit(&file->file);
+		free(file);
+		file = next;
+	}
+	pthread_mutex_destroy(&learned->lock);
+	map_clear(&learned->asked);
+	buffer_deinit(&learned->members);
+	free(learned);
+}
+
+const struct catalogue_file *catalogue_learned_file(
+	const struct probe_catalogue *catalogue, size_t index)
+{
+	/* Pairs with atomic_store_explicit() in add_learned(). */
+	struct learned_file *file =
+		catalogue && catalogue->learned
+			? atomic_load_explicit(&catalogue->learned->newest, memory_order_acquire)
+			: NULL;
+
+	while (file && index-- > 0)
+		file = file->next;
+	return file ? &file->file : NULL;
+}
+
+struct probe_error *catalogue_want(const struct probe_catalogue *catalogue, const char *text)
+{
+	struct buffer *members;
+	bool no_memory;
+
+	if (!catalogue->learned)
+		return NULL;
+	members = &catalogue->learned->members;
+	pthread_mutex_lock(&catalogue->learned->lock);
+	meaning_members(text, members);
+	no_memory = members->no_memory;
+	pthread_mutex_unlock(&catalogue->learned->lock);
+	return no_memory ? probe_error_no_memory() : NULL;
+}
+
+static bool same_args(const struct probe_meaning *a, const struct probe_meaning *b)
+{
+	size_t count = a->arg_count < ARCH_FUNCTION_ARGS ? a->arg_count : ARCH_FUNCTION_ARGS;
+
+	if (count != (b->arg_count < ARCH_FUNCTION_ARGS ? b->arg_count : ARCH_FUNCTION_ARGS))
+		return false;
+	for (size_t i = 0; i < a->arg_count && i < b->arg_count; i++)
+		if (strcmp(a->args[i].name, b->args[i].name) != 0 ||
+			a->args[i].size != b->args[i].size || a->args[i].kind != b->args[i].kind ||
+			(a->args[i].place && b->args[i].place &&
+				strcmp(a->args[i].place, b->args[i].place) != 0))
+			return false;
+	return true;
+}
+
+/* Refuses two files of one name whose functions differ: a name could mean either. */
+static struct probe_error *check_other(
+	const struct probe_catalogue *catalogue, const struct learned_file *file)
+{
+	for (const struct learned_file *other = atomic_load(&catalogue->learned->newest); other;
+		other = other->next)
+		for (size_t i = 0; i < file->file.probe_count; i++)
+			for (size_t k = 0; k < other->file.probe_count; k++) {
+				const struct probe_meaning *mine = &file->file.probes[i];
+				const struct probe_meaning *its = &other->file.probes[k];
+
+				if (strcmp(other->object, file->object) != 0 &&
+					strcmp(mine->provider, its->provider) == 0 &&
+					strcmp(mine->name, its->name) == 0 && !same_args(mine, its))
+					return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+						"%s:%s has other arguments in %s than in %s: trace "
+						"one of them at a time",
+						mine->provider, mine->name, file->object,
+						other->object);
+			}
+	return NULL;
+}
+
+/* Adds a text, which is not trusted: one with a mistake is dropped. */
+static struct probe_error *add_learned(
+	const struct probe_catalogue *catalogue, const char *object, const char *text)
+{
+	struct learned_file *file = calloc(1, sizeof(*file) + strlen(object) + 1);
+	struct probe_error *error;
+
+	if (!file)
+		return probe_error_no_memory();
+	strcpy(file->object, object);
+	error = catalogue_parse(object, text, strlen(text), &file->file);
+	if (error && error->code == PROBE_ERROR_FORMAT) {
+		free(file);
+		probe_error_free(error);
+		return NULL;
+	}
+	if (!error)
+		error = check_other(catalogue, file);
+	if (error) {
+		catalogue_file_deinit(&file->file);
+		free(file);
+		return error;
+	}
+	file->next = atomic_load(&catalogue->learned->newest);
+	atomic_store_explicit(&catalogue->learned->newest, file, memory_order_release);
+	return NULL;
+}
+
+static struct probe_error *learn_locked(const struct probe_catalogue *catalogue,
+	struct object *object, const char *provider, struct types_function *functions, size_t count)
+{
+	struct catalogue_learned *learned = catalogue->learned;
+	const char *id = object_build_id(object), *key = *id ? id : object_path(object);
+	struct types_request request = {.provider = provider,
+		.functions = functions,
+		.count = count,
+		.members = learned->members.data,
+		.members_length = learned->members.length,
+		.is_reserved = catalogue_is_reserved};
+	struct probe_error *error = NULL;
+	char *text = NULL;
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++) {
+		bool *is_asked = map_add(&learned->asked, sizeof(*is_asked),
+			MAP_KEY(MAP_OBJECT(request.members_length), map_text(provider),
+				map_text(key), map_text(functions[i].name)));
+
+		if (!is_asked)
+			return probe_error_no_memory();
+		any |= !*is_asked;
+		*is_asked = true;
+	}
+	if (any)
+		error = types_describe(object, &request, &text);
+	if (text)
+		error = add_learned(catalogue, object_path(object), text);
+	free(text);
+	return error;
+}
+
+struct probe_error *catalogue_learn(const struct probe_catalogue *catalogue, struct object *object,
+	const char *provider, struct types_function *functions, size_t count)
+{
+	struct probe_error *error;
+
+	ARRAY_SORT(functions, count, address);
+	pthread_mutex_lock(&catalogue->learned->lock);
+	error = learn_locked(catalogue, object, provider, functions, count);
+	pthread_mutex_unlock(&catalogue->learned->lock);
+	return error;
 }
 
 /* ---- Files ------------------------------------------------------------------------------ */
@@ -887,7 +1090,9 @@ struct probe_error *probe_catalogue_create(struct probe_catalogue **ret)
 	*ret = NULL;
 	if (!catalogue)
 		return probe_error_no_memory();
-	error = add_builtin(catalogue);
+	error = learned_init(&catalogue->learned);
+	if (!error)
+		error = add_builtin(catalogue);
 	if (error) {
 		probe_catalogue_free(catalogue);
 		return error;
@@ -902,6 +1107,7 @@ void probe_catalogue_free(struct probe_catalogue *catalogue)
 		return;
 	for (size_t i = 0; i < catalogue->source_count; i++)
 		free_file(catalogue->sources[i].file);
+	learned_free(catalogue->learned);
 	free(catalogue->sources);
 	free(catalogue);
 }

@@ -577,7 +577,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
  *
  *   operand   NUMBER | 'CHARACTER' | ARG | tid | pid | cpu | ( expr )
  *             | duration | WHICH . ARG
- *             | ! operand | ~ operand | - operand | + operand
+ *             | ! operand | ~ operand | - operand | + operand | ( TYPE ) operand
  *             | starts_with ( STRING , "TEXT" )
  *   expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
  *             | operand [not] in ( NUMBER {, NUMBER} )
@@ -653,17 +653,38 @@ static struct probe_error *parse_unary(struct parser *p)
 	}
 }
 
+/* Parses what follows (TYPE), an argument. */
+static struct probe_error *parse_cast(struct parser *p, signed char cast)
+{
+	const char *where = p->at;
+	uint8_t count = p->expr->count;
+	struct probe_error *error = parse_operand(p);
+	struct expr_node *node = error ? NULL : parser_last(p);
+
+	if (error)
+		return error;
+	if (p->expr->count != count + 1 || node->kind != ARCH_EXPR_CAPTURE || node->is_string ||
+		node->step_count || node->is_symbol || node->cast)
+		return parser_mistake(p, where, "expected arg0 to arg31 after the type");
+	node->cast = cast;
+	return NULL;
+}
+
 static struct probe_error *parse_operand(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
 	struct probe_error *error;
+	signed char cast;
 
 	parser_skip_blanks(p);
 	if (p->nesting > NESTING_MAX)
 		return parser_mistake(p, p->at, "more than 64 parentheses and signs are nested");
 	p->nesting++;
 	node.at = p->at;
-	if (*p->at == '(') {
+	cast = operand_parse_cast(&p->at);
+	if (cast) {
+		error = parse_cast(p, cast);
+	} else if (*p->at == '(') {
 		p->at++;
 		error = expr_parse_level(p, 1);
 		if (!error && !parser_take(p, ')'))
@@ -820,6 +841,7 @@ struct probe_error *expr_no_pair(const struct expr *expr)
 struct capture expr_operand(const struct expr_node *node)
 {
 	struct capture operand = {.arg = node->arg,
+		.cast = node->cast,
 		.step_count = node->step_count,
 		.has_index = node->has_index,
 		.index = node->index,

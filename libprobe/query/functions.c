@@ -53,6 +53,8 @@ struct adding {
 	const struct probe_pattern *const *patterns;
 	size_t count;
 	const struct probe_catalogue *catalogue;
+	struct types_function *undescribed; /* functions that nothing describes */
+	size_t undescribed_count;
 	char *provider;
 	struct sdt_functions *functions;
 	size_t before; /* number of functions that there were; these are sorted */
@@ -154,20 +156,14 @@ static int compare_notes(const void *a, const void *b)
 }
 
 /* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
-static struct probe_error *add_note(struct adding *a, const struct sdt_note *raw)
+static struct probe_error *add_note(struct adding *a, const struct sdt_note *note)
 {
 	struct sdt_functions *functions = a->functions;
-	char args[ARCH_FUNCTION_TEXT];
-	struct sdt_note sized = *raw, *note = &sized;
 	struct sdt_note **known = a->before ? bsearch(&note, functions->items, a->before,
 						      sizeof(*functions->items), compare_notes)
 					    : NULL;
 	size_t at = known ? (size_t)(known - functions->items) : 0;
 	struct probe_error *error;
-
-	sized.args = catalogue_sized(
-		probe_catalogue_find(a->catalogue, raw->provider, raw->name, SIZE_MAX), raw->args,
-		args);
 
 	if (known && *(*known)->args)
 		return NULL;
@@ -790,6 +786,55 @@ static bool join_aliases(struct adding *a, size_t from, size_t end, size_t self)
 	return a->aliases;
 }
 
+/* Remembers a function that nothing describes, to learn of it from debug information. */
+static struct probe_error *remember(struct adding *a, const char *symbol)
+{
+	struct types_function *function;
+
+	if (probe_catalogue_find(a->catalogue, a->provider, a->name, SIZE_MAX) !=
+		catalogue_any_function(false))
+		return NULL;
+	if (!ARRAY_ROOM(a->undescribed, a->undescribed_count))
+		return probe_error_no_memory();
+	function = &a->undescribed[a->undescribed_count++];
+	*function = (struct types_function){a->range.start, strdup(symbol), strdup(a->name)};
+	return function->symbol && function->name ? NULL : probe_error_no_memory();
+}
+
+/* Gives the notes the sizes of arguments that are known by now. */
+static struct probe_error *set_sizes(struct adding *a)
+{
+	struct sdt_functions *functions = a->functions;
+
+	for (size_t i = 0; i < functions->count; i++) {
+		struct sdt_note note = *functions->items[i];
+		char args[ARCH_FUNCTION_TEXT];
+		struct probe_error *error;
+
+		note.args = catalogue_sized(
+			probe_catalogue_find(a->catalogue, note.provider, note.name, SIZE_MAX),
+			note.args, args);
+		if (strcmp(note.args, functions->items[i]->args) == 0)
+			continue;
+		error = sdt_functions_add(functions, &note);
+		if (error)
+			return error;
+		free(functions->items[i]);
+		functions->items[i] = functions->items[--functions->count];
+	}
+	return NULL;
+}
+
+static struct probe_error *describe(struct adding *a)
+{
+	struct probe_error *error = NULL;
+
+	if (a->undescribed_count)
+		error = catalogue_learn(
+			a->catalogue, a->object, a->provider, a->undescribed, a->undescribed_count);
+	return error ? error : set_sizes(a);
+}
+
 /* Adds what patterns want of the function with name `i`. */
 static void add_function(struct adding *a, size_t i)
 {
@@ -798,6 +843,8 @@ static void add_function(struct adding *a, size_t i)
 	a->name = name->plain;
 	a->range = name->range;
 	a->unknown = name->unknown;
+	if (!a->error && a->catalogue)
+		a->error = remember(a, name->symbol);
 	if (!a->error && wants(a, a->name, false))
 		a->error = add_entry(a);
 	if (!a->error && wants(a, a->name, true))
@@ -900,6 +947,13 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	free(a.found);
 	free(a.aliases);
 	drop_unknown(inout, a.before);
+	if (!a.error && catalogue)
+		a.error = describe(&a);
+	for (size_t i = 0; i < a.undescribed_count; i++) {
+		free(a.undescribed[i].symbol);
+		free(a.undescribed[i].name);
+	}
+	free(a.undescribed);
 	splits_deinit(&split);
 	free(a.provider);
 	return a.error;

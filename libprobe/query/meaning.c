@@ -50,6 +50,23 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	return count;
 }
 
+size_t meaning_shown(const struct probe_meaning *meaning, const struct capture *capture)
+{
+	for (size_t i = ARCH_FUNCTION_ARGS; meaning && i < meaning->arg_count; i++) {
+		const struct probe_arg_meaning *arg = &meaning->args[i];
+		struct capture its = {.is_string = arg->kind == PROBE_ARG_STRING};
+		const char *at = arg->place, *expected;
+
+		if (!at)
+			continue;
+		expected =
+			its.is_string ? operand_parse_address(&at, &its) : operand_parse(&at, &its);
+		if (!expected && capture_is(&its, capture))
+			return i;
+	}
+	return capture->arg;
+}
+
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX])
 {
@@ -129,6 +146,21 @@ static bool ends_type(const char *at)
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
+/* Returns the bytes of the members behind a name: "->id", ".name", or both. */
+static size_t members_length(const char *at)
+{
+	size_t length = 0;
+
+	for (;;) {
+		size_t sign = at[length] == '.' ? 1 : strncmp(at + length, "->", 2) == 0 ? 2 : 0;
+		size_t word = sign ? expr_word_length(at + length + sign) : 0;
+
+		if (!word || isdigit((unsigned char)at[length + sign]))
+			return length;
+		length += sign + word;
+	}
+}
+
 /* Finds the next piece. Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
@@ -144,6 +176,8 @@ static bool next_piece(struct scanner *s, struct piece *ret)
 		ret->is_name =
 			!is_call && !ends_type(at + length) && !catalogue_is_reserved(at, length);
 		ret->of_begin = s->of_begin;
+		if (ret->is_name)
+			ret->length += members_length(at + length);
 		s->in_str |= is_call && (is_word(ret, "str") || is_word(ret, "bytes"));
 		s->of_begin = is_word(ret, "begin") || (s->of_begin && (is_call || s->in_str));
 	} else if (*at == '"' || *at == '\'') {
@@ -164,6 +198,29 @@ bool meaning_names_used(const char *text)
 		if (piece.is_name)
 			return true;
 	return false;
+}
+
+static bool has_text(const struct buffer *list, const char *text, size_t length)
+{
+	for (size_t at = 0; at < list->length; at += strlen(list->data + at) + 1)
+		if (strlen(list->data + at) == length &&
+			strncmp(list->data + at, text, length) == 0)
+			return true;
+	return false;
+}
+
+void meaning_members(const char *text, struct buffer *list)
+{
+	struct scanner scanner = {.at = text};
+	struct piece piece;
+
+	while (next_piece(&scanner, &piece)) {
+		if (!piece.is_name || expr_word_length(piece.text) == piece.length ||
+			has_text(list, piece.text, piece.length))
+			continue;
+		buffer_bytes(list, piece.text, piece.length);
+		buffer_char(list, '\0');
+	}
 }
 
 bool meaning_begin_used(const char *text)
@@ -188,6 +245,10 @@ static void put_arg(struct buffer *out, size_t index)
 /* Writes the address of an argument's text: argN, or argN + OFFSET. */
 static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
+	if (arg->place) {
+		buffer_string(out, arg->place);
+		return;
+	}
 	put_arg(out, index);
 	if (!arg->offset)
 		return;

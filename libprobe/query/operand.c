@@ -2,7 +2,7 @@
 /*
  * Numbers behind pointers, in C's syntax:
  *
- *   OPERAND   argN | * ( TYPE * ) ADDRESS
+ *   OPERAND   argN | ( TYPE ) argN | * ( TYPE * ) ADDRESS
  *   TYPE      u8 | u16 | u32 | u64 | s8 | s16 | s32 | s64
  *   ADDRESS   OPERAND | ( SUM )
  *   SUM       ADDRESS { + DISTANCE | - DISTANCE }
@@ -229,6 +229,29 @@ static const char *parse_operand(struct operand_parser *p)
 	return NULL;
 }
 
+signed char operand_parse_cast(const char **at)
+{
+	struct operand_parser parser = {.at = *at};
+	struct arch_step type;
+
+	if (!take(&parser, '(') || !take_type(&parser, &type) || !take(&parser, ')'))
+		return 0;
+	*at = parser.at;
+	return (signed char)(type.is_signed ? -type.size : type.size);
+}
+
+struct arch_arg operand_cast(const struct arch_arg *arg, signed char cast)
+{
+	struct arch_arg ret = *arg;
+	uint32_t size = (uint32_t)(cast < 0 ? -cast : cast);
+
+	if (cast && !arg->is_float && size <= arg->size) {
+		ret.size = size;
+		ret.is_signed = cast < 0;
+	}
+	return ret;
+}
+
 const char *operand_parse(const char **at, struct capture *ret)
 {
 	struct operand_parser parser = {.at = *at, .ret = ret};
@@ -236,7 +259,11 @@ const char *operand_parse(const char **at, struct capture *ret)
 
 	ret->step_count = 0;
 	ret->has_index = false;
-	expected = parse_operand(&parser);
+	ret->cast = operand_parse_cast(&parser.at);
+	while (isspace((unsigned char)*parser.at))
+		parser.at++;
+	expected = ret->cast && *parser.at == '*' ? "expected arg0 to arg31 after the type"
+						  : parse_operand(&parser);
 	*at = parser.at;
 	return expected;
 }

@@ -68,7 +68,7 @@ bool capture_is(const struct capture *a, const struct capture *b)
 	for (size_t i = 0; i < a->step_count; i++)
 		if (!arch_step_is(&a->steps[i], &b->steps[i]))
 			return false;
-	return a->arg == b->arg && a->has_index == b->has_index &&
+	return a->arg == b->arg && a->cast == b->cast && a->has_index == b->has_index &&
 	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
 	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
 	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
@@ -539,7 +539,7 @@ static struct probe_error *parse(const struct pattern_text *parser)
 		return expected ? mistake(parser, captures, expected) : NULL;
 	}
 	parser->pattern->named_list = captures;
-	return NULL;
+	return catalogue_want(parser->pattern->catalogue, captures);
 }
 
 /* Allocates a pattern with a copy of the text. Returns NULL if out of memory. */

@@ -10,6 +10,7 @@
 #include "arch/expr.h"
 #include "arch/general.h"
 #include "arch/layout.h"
+#include "elf/types.h"
 #include "elf/unwind.h"
 #include "libprobe/base/error.h"
 #include "libprobe/process/process.h"
@@ -45,6 +46,8 @@ enum { CAPTURES_MAX = 32 };
 /* A requested argument, or data that it points to. */
 struct capture {
 	unsigned char arg; /* number of the argument, from 0 to 31 */
+	/* For (s32)argN: the bytes of it that count, negative with a sign; or 0. */
+	signed char cast;
 	/* The steps from the argument, a pointer, to the wanted data: */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
@@ -71,11 +74,14 @@ enum {
 	CATALOGUE_FILE_MAX = 1024 * 1024 /* maximum size of a file, in bytes */
 };
 
+struct buffer; /* libprobe/base/buffer.h */
+
 /* A type whose numbers have words: a line `words`. */
 struct catalogue_words {
 	const char *name;
 	struct probe_word *words; /* the numbers and their words; owned */
 	size_t count;
+	signed char size; /* as in struct probe_arg_meaning */
 };
 
 /* A parsed file. Strings point into `text`; each probe owns `args`, `ends` and `same`. */
@@ -95,10 +101,14 @@ struct catalogue_source {
 	size_t length;
 };
 
+/* Functions that debug information describes (elf/types.h). It is only added to. */
+struct catalogue_learned;
+
 struct probe_catalogue {
 	/* In rising precedence: the last is searched first. */
 	struct catalogue_source *sources;
 	size_t source_count;
+	struct catalogue_learned *learned; /* owned; searched last */
 };
 
 /*
@@ -116,6 +126,21 @@ void catalogue_file_deinit(struct catalogue_file *file);
  */
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
+
+/* Returns the parsed text about the files that were learned, one by one, and then NULL. */
+const struct catalogue_file *catalogue_learned_file(
+	const struct probe_catalogue *catalogue, size_t index);
+/*
+ * Learns functions of an object from its debug information, unless they were asked for before.
+ * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (another file of the same
+ * name has a function with other arguments).
+ */
+PROBE_MUST_CHECK struct probe_error *catalogue_learn(const struct probe_catalogue *catalogue,
+	struct object *object, const char *provider, struct types_function *functions,
+	size_t count);
+/* Asks for the members of structures that a text names, when functions are learned. */
+PROBE_MUST_CHECK struct probe_error *catalogue_want(
+	const struct probe_catalogue *catalogue, const char *text);
 
 /*
  * Returns the argument that a word of probe_meaning.same means, by name or as argN; or -1.
@@ -528,6 +553,13 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 
 /* Returns true if a text contains words that can only be arguments' names. */
 bool meaning_names_used(const char *text);
+/* Adds the members of structures that a text names to a list of texts that end with a NUL. */
+void meaning_members(const char *text, struct buffer *list);
+/*
+ * Returns which argument of a description a capture shows, by its index: that of a member of a
+ * structure, or capture.arg.
+ */
+size_t meaning_shown(const struct probe_meaning *meaning, const struct capture *capture);
 /* Returns true if one of these words is an argument of a start event (begin.NAME). */
 bool meaning_begin_used(const char *text);
 
@@ -550,6 +582,11 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
  * Returns NULL, or a text that says what was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
+/* Parses a type in parentheses, as in (s32)argN. Returns its size, as capture.cast has it; or 0. */
+signed char operand_parse_cast(const char **at);
+/* Returns an argument with the bytes and the sign that a cast leaves of it. */
+struct arch_arg operand_cast(const struct arch_arg *arg, signed char cast);
+
 /* Like operand_parse(), for a string's or bytes' address without parentheses: `arg0 + 8`. */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
@@ -840,6 +877,7 @@ struct expr_node {
 	bool of_begin;	     /* the argument is begin.argN or begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;
+	signed char cast; /* as in struct capture */
 	/* The steps from the argument, a pointer, to the wanted data. */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;

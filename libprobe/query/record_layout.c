@@ -138,7 +138,7 @@ static struct arch_arg length_of(
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
 {
-	struct arch_arg resolved = *spec_of(site, wanted->arg);
+	struct arch_arg resolved = operand_cast(spec_of(site, wanted->arg), wanted->cast);
 	struct arch_arg item = *spec_of(site, wanted->index);
 	struct arch_arg length = length_of(site, wanted);
 	struct arch_capture *capture;
@@ -169,7 +169,8 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 	const struct capture *wanted, const struct probe_session_options *options)
 {
 	struct record_layout_arg *arg = &l->args[l->arg_count++];
-	const struct arch_arg *spec = spec_of(site, wanted->arg);
+	const struct arch_arg cast = operand_cast(spec_of(site, wanted->arg), wanted->cast);
+	const struct arch_arg *spec = &cast;
 	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
 
 	*arg = (struct record_layout_arg){.value = -1,
@@ -354,10 +355,12 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {
+	const struct arch_arg arg = operand_cast(spec_of(site, wanted->arg), wanted->cast);
 	const struct arch_arg length = length_of(site, wanted);
 
-	if (c->begun || !same_operand(&c->arg, spec_of(site, wanted->arg)) ||
-		c->is_string != wanted->is_string || c->has_length != wanted->has_length)
+	if (c->begun || !same_operand(&c->arg, &arg) || c->arg.size != arg.size ||
+		c->arg.is_signed != arg.is_signed || c->is_string != wanted->is_string ||
+		c->has_length != wanted->has_length)
 		return false;
 	if (c->has_length && !same_operand(&c->length, &length))
 		return false;

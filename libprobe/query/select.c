@@ -194,8 +194,13 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 	for (size_t i = 0; i < count && arch && pattern_has_captures(pattern); i++) {
 		size_t args = arch->parse_args(notes[i]->args, specs);
 		int highest;
-		struct probe_error *error = highest_argument(pattern, notes[i], args, &highest);
+		/* In a pair of one name, the list is about the entry. */
+		bool is_other = notes[i]->kind == SDT_EXIT && pattern_wants(pattern, false);
+		struct probe_error *error =
+			is_other ? NULL : highest_argument(pattern, notes[i], args, &highest);
 
+		if (is_other)
+			continue;
 		if (error)
 			return error;
 		if (highest < 0 || args > (size_t)highest)

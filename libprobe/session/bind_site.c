@@ -18,13 +18,13 @@ void asked_note_begin(struct asked *asked, const struct record_layout_site *site
 		const struct capture *what = &asked->kept[i].what;
 		const struct arch_step *last =
 			what->step_count ? &what->steps[what->step_count - 1] : NULL;
-		const struct arch_arg *spec = &site->specs[what->arg];
+		const struct arch_arg spec = operand_cast(&site->specs[what->arg], what->cast);
 
 		if (last)
 			asked->kept[i].is_unsigned = last->size == 8 && !last->is_signed;
 		else
 			asked->kept[i].is_unsigned |=
-				what->arg < site->count && spec->size == 8 && !spec->is_signed;
+				what->arg < site->count && spec.size == 8 && !spec.is_signed;
 	}
 }
 

@@ -81,13 +81,20 @@ static bool is_any_function(
 /* Returns the meanings one by one: the library's own, those of any function, and then NULL. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
+	const struct catalogue_file *file;
+
 	for (size_t i = catalogue->source_count; i-- > 0;) {
-		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
-		size_t count = file ? file->probe_count : 0;
+		file = catalogue_file_of(catalogue, i, NULL);
+		const size_t count = file ? file->probe_count : 0;
 
 		if (index < count)
 			return &file->probes[index];
 		index -= count;
+	}
+	for (size_t i = 0; (file = catalogue_learned_file(catalogue, i)); i++) {
+		if (index < file->probe_count)
+			return &file->probes[index];
+		index -= file->probe_count;
 	}
 	return index < 2 ? catalogue_any_function(index) : NULL;
 }
@@ -125,6 +132,11 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 		if (!error || error->code != PROBE_ERROR_USAGE) {
 			probe_error_free(first);
 			return error;
+		}
+		/* An error about any function says less than one of a described one. */
+		if (first && strcmp(meaning->provider, SDT_FUNCTIONS) == 0) {
+			probe_error_free(error);
+			continue;
 		}
 		are_several |= first && strcmp(provider, meaning->provider) != 0;
 		provider = meaning->provider;

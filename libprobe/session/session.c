@@ -495,6 +495,52 @@ struct probe_error *session_take_probes(
 	return NULL;
 }
 
+/* Learns the functions that the patterns name from the debug information of the process's files. */
+static struct probe_error *learn(struct probe_session *s, const struct probe_request *request)
+{
+	struct selection selection = {0};
+	struct modules modules;
+	struct probe_error *error = modules_read(s->target->pid, NULL, &modules);
+
+	if (error)
+		return error;
+	modules.catalogue = s->options.catalogue;
+	error = select_probes(&modules, request->patterns, request->pattern_count, &selection);
+	selection_deinit(&selection);
+	modules_deinit(&modules);
+	return error;
+}
+
+/*
+ * Parses the expressions. Names that nothing else describes may be those of arguments of functions,
+ * for which the process's files are read.
+ */
+static struct probe_error *init_asked(struct probe_session *s, const struct probe_request *request)
+{
+	const struct probe_session_options *o = &s->options;
+	const char *texts[4 + PROBE_KEYS_MAX] = {
+		o->filter, o->gather.value, o->gather.match, o->gather.match_end};
+	struct probe_error *error = NULL, *wrong;
+	bool has_functions = false;
+
+	for (size_t i = 0; i < o->gather.key_count && i < PROBE_KEYS_MAX; i++)
+		texts[4 + i] = o->gather.keys[i];
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && o->catalogue && !error; i++)
+		error = texts[i] ? catalogue_want(o->catalogue, texts[i]) : NULL;
+	if (error)
+		return error;
+	wrong = asked_init_named(&s->asked, o, request->patterns, request->pattern_count);
+	for (size_t i = 0; i < request->pattern_count; i++)
+		has_functions |= pattern_is_function(request->patterns[i]);
+	if (!wrong || wrong->code != PROBE_ERROR_USAGE || !has_functions || !o->catalogue)
+		return wrong;
+	error = learn(s, request);
+	if (error)
+		return probe_error_first(wrong, error);
+	probe_error_free(wrong);
+	return asked_init_named(&s->asked, o, request->patterns, request->pattern_count);
+}
+
 static struct probe_error *take_options(struct probe_session *s,
 	const struct probe_request *request, const struct probe_session_options *options)
 {
@@ -518,7 +564,7 @@ static struct probe_error *take_options(struct probe_session *s,
 	s->options = *options;
 	s->options.may_shrink |= !options->ring_bytes;
 	writers_init(&s->processes, s->target->pid, options->follow_children);
-	error = asked_init_named(&s->asked, options, request->patterns, request->pattern_count);
+	error = init_asked(s, request);
 	if (error)
 		return error;
 	s->options.gather.key_count = s->asked.key_count;

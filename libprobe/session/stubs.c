@@ -67,7 +67,9 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 	}
 	shown->meaning = is_first || shown->meaning == meaning ? meaning : NULL;
 	for (size_t i = 0; i < PROBE_ARGS_MAX; i++)
-		shown->args[i] = wanted && i < count ? wanted[i].arg : (unsigned char)i;
+		shown->args[i] =
+			(unsigned char)(wanted && i < count ? meaning_shown(meaning, &wanted[i])
+							    : i);
 	return NULL;
 }
 

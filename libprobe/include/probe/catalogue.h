@@ -47,6 +47,11 @@ struct probe_arg_meaning {
 	 * is known. Notes of probes have this themselves.
 	 */
 	signed char size;
+	/*
+	 * For a member of a structure, whose name is such as "order->id": where it is, as an
+	 * expression, "*(u64*)(arg0+8)"; or NULL.
+	 */
+	const char *place;
 	bool is_hidden; /* not described, and shown only if a list names it: argN, fargN */
 };
 

@@ -34,6 +34,7 @@ FUNCTION float half(float value)
 	return (value + (float)result) / 2 + (float)none;
 }
 FUNCTION int unknown(int number) { return number - 5 + none + none * 3; }
+FUNCTION int other(long number, long step) { return (int)(number - step + none + none * 3); }
 
 int main(void)
 {
@@ -47,7 +48,8 @@ int main(void)
 		if (fd >= 0)
 			close(fd);
 		/* The upper halves of the registers are not 0. */
-		sum += described(i & 1 ? 7 : 0, 2.5, -3) + half(3.0f) + unknown(1);
+		sum += described(i & 1 ? 7 : 0, 2.5, -3) + half(3.0f) + unknown(1) +
+		       other(0x700000001, 0x1fffd);
 		usleep(1000);
 	}
 }
@@ -78,13 +80,20 @@ hits "a filter of a register" 'kind=large step=-3 weight=2.5;' -f 'arg0 == 7' fn
 hits "a result" 'retval=-2;retval=-3;' -f 'retval < -1' fn:app:described:return
 hits "float" 'value=3;' fn:app:half
 hits "a float result" 'fretval=1.5;' fn:app:half:return
+hits "a cast of a result" 'retval=4294967292;' -f '(s32)retval == -4' fn:app:unknown:return
+hits "a cast in a list" 'arg0=1 arg1=-3;' 'fn:app:other((s32)arg0,(s16)arg1)'
+hits "a filter with casts" 'arg0=1 arg1=-3;' -f '(s32)arg0 == 1 && (s16)arg1 < -2 && (u8)arg1 == 0xfd' \
+	'fn:app:other((s32)arg0,(s16)arg1)'
+same "a pair by a cast" "$("$PROBECTL" trace -t span -n 1 -p $pid -f '(s32)end.retval == -4 && (s32)begin.arg0 > 0' \
+	fn:app:unknown 2>err | sed -E 's/.*  fn:[^ ]+ +//')" "-> retval=4294967292"
+"$PROBECTL" trace -c -d 1 -k '(s32)retval' -p $pid fn:app:unknown:return 2>err | grep -qE ' -4$' || fail "a key: $(cat err)"
+"$PROBECTL" trace -n 1 -p $pid -f '(s64)kind > 1' fn:app:described 2>&1 | grep -q "arg0 has only 4 bytes" ||
+	fail "a cast to more bits"
 same "a pair by its begin and end" "$("$PROBECTL" trace -t span -n 1 -p $pid -f 'begin.kind == large && end.retval == -2' \
 	fn:app:described 2>err | sed -E 's/.*  fn:[^ ]+ +//')" "kind=large step=-3 weight=2.5 -> retval=-2"
 
 "$PROBECTL" list --functions -v ./app described >list || fail "list: $?"
 grep -q 'arguments: kind: Kind, step: s16, weight: double' list || fail "list: $(cat list)"
-grep -qE '^fn:app:described +1 +s32 s16 f64 ' list || fail "types: $(cat list)"
-"$PROBECTL" list --functions ./app unknown | grep -qE '^fn:app:unknown +1 +\? ' || fail "types of an unknown one"
 
 check_alive $pid
 finish

@@ -173,6 +173,9 @@ static void test_functions(void **state)
 	struct probe_catalogue *catalogue =
 		create_with("provider fn:app\n"
 			    "words Kind 0=none 1=some\n"
+			    "words Small:u8 1=one\n"
+			    "probe ns::f<int,*long> o:pointer o->id:Small@*(u8*)(arg0+8) "
+			    "o->name:string@*(u64*)(arg0+16)\n"
 			    "probe mixed x:double n:s32 y:float to:u8 z:s16\n"
 			    "means Mixed.\n"
 			    "probe kind a:bool b ... -> Kind\n"
@@ -180,7 +183,7 @@ static void test_functions(void **state)
 			    "probe none a:string -> void\n");
 	const struct probe_meaning *m = probe_catalogue_find(catalogue, "fn:app", "mixed", 18);
 	struct capture captures[CAPTURES_MAX];
-	char text[ARCH_FUNCTION_TEXT];
+	char text[ARCH_FUNCTION_TEXT], *replaced;
 
 	(void)state;
 	assert_string_equal(m->means, "Mixed.");
@@ -206,6 +209,18 @@ static void test_functions(void **state)
 	assert_int_equal(captures[0].arg, 1);
 	m = probe_catalogue_find(catalogue, "fn:app", "none:return", 2);
 	assert_int_equal(meaning_captures(m, m->arg_count, captures), 0);
+	/* Members of structures are behind the registers. */
+	m = probe_catalogue_find(catalogue, "fn:app", "ns::f<int, long>", 18);
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 1);
+	assert_null(meaning_replace(
+		"", "o->id == one && str(o->name) == \"x\" && o", m, NULL, NULL, &replaced));
+	assert_string_equal(
+		replaced, "*(u8*)(arg0+8) == 1 && str(*(u64*)(arg0+16)) == \"x\" && arg0");
+	free(replaced);
+	captures[0] = (struct capture){.steps = {{.offset = 8, .size = 1}}, .step_count = 1};
+	assert_int_equal(meaning_shown(m, &captures[0]), ARCH_FUNCTION_ARGS);
+	captures[0].steps[0].offset = 9;
+	assert_int_equal(meaning_shown(m, &captures[0]), 0);
 	/* Of others, only the registers are known. */
 	m = probe_catalogue_find(catalogue, "fn:app", "unknown", 18);
 	assert_ptr_equal(m, catalogue_any_function(false));

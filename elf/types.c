@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Describes functions by their debug information, with libdw in a child process (see lines.c).
+ *
+ * Where an argument is at the entry follows from the types, by the calling convention: compilers
+ * write the places of variables only for some addresses, and often not for the first. A function is
+ * not described if its arguments may be elsewhere: a clone with other arguments (.isra.0), one that
+ * the compiler has marked, one of a language with a convention of its own. From the first structure
+ * on that is passed by value, arguments are unknown.
+ *
+ * Sources: DWARF 5; "System V ABI, AMD64 Architecture Processor Supplement", 3.2.3; "Procedure Call
+ * Standard for the Arm 64-bit Architecture", 6.8.
+ */
+#include <ctype.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "elf/internal.h"
+#include "elf/types.h"
+#include "libprobe/base/buffer.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/worker.h"
+
+/* time limit for an answer: enough for gigabytes of debug information */
+#define ANSWER_NS UINT64_C(20000000000)
+
+enum {
+	INTEGERS_MAX = 10, /* as in struct arch_entry */
+	FLOATS_MAX = 8,
+	IN_REGISTERS = 16, /* bytes of the largest structure that is returned in registers */
+	CHAIN_MAX = 32,	   /* typedefs and qualifiers of a type */
+	DEPTH_MAX = 8,	   /* nesting of name spaces, classes and anonymous structures */
+	ENUMERATORS_MAX = 256,
+	TEXT_MAX = 900 * 1024, /* a catalogue file has at most 1 MiB */
+	PLACE_MAX = 256,
+	LOOK_MS = 100
+};
+
+struct libdw {
+	typeof(dwarf_begin) *begin;
+	typeof(dwarf_nextcu) *nextcu;
+	typeof(dwarf_offdie) *offdie;
+	typeof(dwarf_cu_info) *cu_info;
+	typeof(dwarf_ranges) *ranges;
+	typeof(dwarf_child) *child;
+	typeof(dwarf_siblingof) *siblingof;
+	typeof(dwarf_tag) *tag;
+	typeof(dwarf_attr) *attr;
+	typeof(dwarf_attr_integrate) *integrate;
+	typeof(dwarf_formref_die) *formref;
+	typeof(dwarf_formstring) *formstring;
+	typeof(dwarf_formudata) *formudata;
+	typeof(dwarf_formsdata) *formsdata;
+	typeof(dwarf_whatform) *whatform;
+	typeof(dwarf_entrypc) *entrypc;
+	typeof(dwarf_dieoffset) *dieoffset;
+};
+
+static struct probe_error *load(struct libdw *libdw)
+{
+	const struct libdw_function functions[] = {
+		{"dwarf_begin", (void **)&libdw->begin},
+		{"dwarf_nextcu", (void **)&libdw->nextcu},
+		{"dwarf_offdie", (void **)&libdw->offdie},
+		{"dwarf_cu_info", (void **)&libdw->cu_info},
+		{"dwarf_ranges", (void **)&libdw->ranges},
+		{"dwarf_child", (void **)&libdw->child},
+		{"dwarf_siblingof", (void **)&libdw->siblingof},
+		{"dwarf_tag", (void **)&libdw->tag},
+		{"dwarf_attr", (void **)&libdw->attr},
+		{"dwarf_attr_integrate", (void **)&libdw->integrate},
+		{"dwarf_formref_die", (void **)&libdw->formref},
+		{"dwarf_formstring", (void **)&libdw->formstring},
+		{"dwarf_formudata", (void **)&libdw->formudata},
+		{"dwarf_formsdata", (void **)&libdw->formsdata},
+		{"dwarf_whatform", (void **)&libdw->whatform},
+		{"dwarf_entrypc", (void **)&libdw->entrypc},
+		{"dwarf_dieoffset", (void **)&libdw->dieoffset},
+	};
+
+	return libdw_load(
+		"types of arguments need", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+/* ==== In the child ============================================================================ */
+
+struct describer {
+	const struct libdw *dw;
+	const struct types_request *request;
+	bool is_x86;
+	Dwarf_Die unit;
+	uint64_t language;
+	struct buffer words; /* the types with words */
+	struct buffer probes;
+	unsigned int word_count; /* number of types with words */
+	bool is_signed;		 /* has the last type that was written a sign? */
+};
+
+/* ---- Attributes ------------------------------------------------------------------------- */
+
+static uint64_t number_of(
+	const struct describer *d, Dwarf_Die *die, unsigned int name, uint64_t other)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+
+	return d->dw->integrate(die, name, &attr) && d->dw->formudata(&attr, &value) == 0 ? value
+											  : other;
+}
+
+static const char *name_of(const struct describer *d, Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+
+	return d->dw->integrate(die, DW_AT_name, &attr) ? d->dw->formstring(&attr) : NULL;
+}
+
+static bool follow(const struct describer *d, Dwarf_Die *die, unsigned int name, Dwarf_Die *ret)
+{
+	Dwarf_Attribute attr;
+
+	return d->dw->integrate(die, name, &attr) && d->dw->formref(&attr, ret);
+}
+
+/* Finds a DIE's type without typedefs and qualifiers. Returns false for void. */
+static bool type_of(const struct describer *d, Dwarf_Die *die, Dwarf_Die *ret)
+{
+	Dwarf_Die next = *die;
+
+	for (int i = 0; i < CHAIN_MAX; i++) {
+		if (!follow(d, &next, DW_AT_type, ret))
+			return false;
+		switch (d->dw->tag(ret)) {
+		case DW_TAG_typedef:
+		case DW_TAG_const_type:
+		case DW_TAG_volatile_type:
+		case DW_TAG_restrict_type:
+		case DW_TAG_atomic_type:
+			next = *ret;
+			break;
+		default:
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_pointer(int tag)
+{
+	return tag == DW_TAG_pointer_type || tag == DW_TAG_reference_type ||
+	       tag == DW_TAG_rvalue_reference_type;
+}
+
+static bool is_structure(int tag)
+{
+	return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+
+/* ---- Types ------------------------------------------------------------------------------ */
+
+static bool is_char(const struct describer *d, Dwarf_Die *type)
+{
+	const char *name = name_of(d, type);
+
+	return d->dw->tag(type) == DW_TAG_base_type && name && strcmp(name, "char") == 0;
+}
+
+/* Writes a line `words` for an enumeration, and the name that it gets to `ret`. */
+static bool write_enumeration(struct describer *d, Dwarf_Die *type, char ret[PLACE_MAX])
+{
+	const char *name = name_of(d, type);
+	uint64_t size = number_of(d, type, DW_AT_byte_size, 4);
+	bool is_signed = false;
+	struct buffer list = {0};
+	Dwarf_Die child;
+	int count = 0;
+
+	for (int more = d->dw->child(type, &child); more == 0 && count < ENUMERATORS_MAX;
+		more = d->dw->siblingof(&child, &child)) {
+		const char *word = name_of(d, &child);
+		Dwarf_Attribute attr;
+		Dwarf_Word value;
+		Dwarf_Sword number;
+
+		if (d->dw->tag(&child) != DW_TAG_enumerator || !word || strpbrk(word, " \t\n\r") ||
+			!d->dw->attr(&child, DW_AT_const_value, &attr))
+			continue;
+		if (d->dw->whatform(&attr) == DW_FORM_sdata) {
+			if (d->dw->formsdata(&attr, &number))
+				continue;
+			is_signed |= number < 0;
+		} else if (d->dw->formudata(&attr, &value)) {
+			continue;
+		} else {
+			number = (Dwarf_Sword)value;
+		}
+		buffer_char(&list, ' ');
+		buffer_signed(&list, number);
+		buffer_char(&list, '=');
+		buffer_string(&list, word);
+		count++;
+	}
+	d->is_signed = is_signed;
+	snprintf(ret, PLACE_MAX, "%s%" PRIu64, is_signed ? "s" : "u", 8 * size);
+	if (count) {
+		char bits[8];
+
+		snprintf(bits, sizeof(bits), "%.7s", ret);
+		snprintf(ret, PLACE_MAX, "%.64s_%u", name ? name : "enum", ++d->word_count);
+		for (char *c = ret; *c; c++)
+			if (!isalnum((unsigned char)*c))
+				*c = '_';
+		buffer_string(&d->words, "words ");
+		buffer_string(&d->words, ret);
+		buffer_char(&d->words, ':');
+		buffer_string(&d->words, bits);
+		buffer_bytes(&d->words, list.data, list.length);
+		buffer_char(&d->words, '\n');
+	}
+	buffer_deinit(&list);
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* Writes a scalar's type as catalogue files name it. Returns false for others. */
+static bool write_type(struct describer *d, Dwarf_Die *type, char ret[PLACE_MAX])
+{
+	uint64_t size = number_of(d, type, DW_AT_byte_size, 0), encoding;
+	int tag = d->dw->tag(type);
+	Dwarf_Die target;
+
+	d->is_signed = false;
+	if (is_pointer(tag)) {
+		bool is_text = type_of(d, type, &target) && is_char(d, &target);
+
+		strcpy(ret, is_text && tag == DW_TAG_pointer_type ? "string" : "pointer");
+		return true;
+	}
+	if (tag == DW_TAG_enumeration_type)
+		return write_enumeration(d, type, ret);
+	encoding = number_of(d, type, DW_AT_encoding, 0);
+	if (tag != DW_TAG_base_type || (size != 1 && size != 2 && size != 4 && size != 8))
+		return false;
+	if (encoding == DW_ATE_float) {
+		strcpy(ret, size == 8 ? "double" : "float");
+		return size >= 4;
+	}
+	if (encoding == DW_ATE_boolean && size == 1) {
+		strcpy(ret, "bool");
+		return true;
+	}
+	if (encoding != DW_ATE_signed && encoding != DW_ATE_signed_char &&
+		encoding != DW_ATE_unsigned && encoding != DW_ATE_unsigned_char &&
+		encoding != DW_ATE_boolean && encoding != DW_ATE_UTF)
+		return false;
+	d->is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
+	snprintf(ret, PLACE_MAX, "%c%" PRIu64, d->is_signed ? 's' : 'u', 8 * size);
+	return true;
+}
+
+/* ---- Members of structures -------------------------------------------------------------- */
+
+/* Finds a member by its name, also in anonymous structures and base classes. Adds its offset. */
+static bool find_member(const struct describer *d, Dwarf_Die *structure, const char *name,
+	size_t length, int depth, uint64_t *offset, Dwarf_Die *ret)
+{
+	if (depth == DEPTH_MAX || !is_structure(d->dw->tag(structure)))
+		return false;
+	for (int more = d->dw->child(structure, ret); more == 0;
+		more = d->dw->siblingof(ret, ret)) {
+		const char *its = name_of(d, ret);
+		bool is_base = d->dw->tag(ret) == DW_TAG_inheritance;
+		uint64_t at = number_of(d, ret, DW_AT_data_member_location, UINT64_MAX);
+		Dwarf_Attribute attr;
+		Dwarf_Die type, found;
+
+		if (!is_base && d->dw->tag(ret) != DW_TAG_member)
+			continue;
+		/* Members of unions need no offset. Old compilers wrote an expression for it. */
+		if (at == UINT64_MAX && d->dw->attr(ret, DW_AT_data_member_location, &attr))
+			continue;
+		at = at == UINT64_MAX ? 0 : at;
+		/* A virtual base class is where an expression says. */
+		if (d->dw->attr(ret, DW_AT_virtuality, &attr) ||
+			d->dw->attr(ret, DW_AT_bit_size, &attr) ||
+			d->dw->attr(ret, DW_AT_external, &attr))
+			continue;
+		if (its && !is_base && strlen(its) == length && strncmp(its, name, length) == 0) {
+			*offset += at;
+			return true;
+		}
+		if ((!its || is_base) && type_of(d, ret, &type)) {
+			uint64_t inner = *offset + at;
+
+			if (find_member(d, &type, name, length, depth + 1, &inner, &found)) {
+				*offset = inner;
+				*ret = found;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* Writes what is meant by a path such as "order->customer.name", of argument `index`. */
+static void write_member(struct describer *d, const char *path, Dwarf_Die *type, size_t index)
+{
+	size_t length = strcspn(path, "-.");
+	char base[PLACE_MAX], next[2 * PLACE_MAX], place[2 * PLACE_MAX], text[PLACE_MAX];
+	const char *at = path + length;
+	uint64_t offset = 0;
+	bool is_address = false; /* `base` + `offset` is the address of `current` */
+	Dwarf_Die current = *type, member;
+
+	snprintf(base, sizeof(base), "arg%zu", index);
+	while (*at) {
+		bool is_arrow = *at == '-';
+		int tag = d->dw->tag(&current);
+
+		at += is_arrow ? 2 : 1;
+		length = strcspn(at, "-.");
+		if (is_pointer(tag) && (is_arrow || tag != DW_TAG_pointer_type)) {
+			if (is_address) {
+				if (snprintf(next, sizeof(next), "*(u64*)(%s+%" PRIu64 ")", base,
+					    offset) >= (int)sizeof(base))
+					return;
+				strcpy(base, next);
+			}
+			offset = 0;
+			if (!type_of(d, &current, &member))
+				return;
+			current = member;
+		} else if (is_arrow || !is_address) {
+			return;
+		}
+		if (!find_member(d, &current, at, length, 0, &offset, &member) ||
+			offset > INT32_MAX || !type_of(d, &member, &current))
+			return;
+		is_address = true;
+		at += length;
+	}
+	if (d->dw->tag(&current) == DW_TAG_array_type && type_of(d, &current, &member) &&
+		is_char(d, &member)) {
+		snprintf(place, sizeof(place), "%s+%" PRIu64, base, offset);
+		strcpy(text, "string");
+	} else if (write_type(d, &current, text) && strcmp(text, "float") != 0 &&
+		   strcmp(text, "double") != 0) {
+		snprintf(place, sizeof(place), "*(%c%" PRIu64 "*)(%s+%" PRIu64 ")",
+			d->is_signed ? 's' : 'u', 8 * number_of(d, &current, DW_AT_byte_size, 8),
+			base, offset);
+	} else {
+		return;
+	}
+	buffer_char(&d->probes, ' ');
+	buffer_string(&d->probes, path);
+	buffer_char(&d->probes, ':');
+	buffer_string(&d->probes, text);
+	buffer_char(&d->probes, '@');
+	buffer_string(&d->probes, place);
+}
+
+static void write_members(struct describer *d, const char *name, Dwarf_Die *type, size_t index)
+{
+	const char *end = d->request->members + d->request->members_length;
+
+	for (const char *path = d->request->members; path < end; path += strlen(path) + 1) {
+		size_t length = strcspn(path, "-.");
+
+		if (strlen(name) == length && strncmp(path, name, length) == 0)
+			write_member(d, path, type, index);
+	}
+}
+
+/* ---- Functions -------------------------------------------------------------------------- */
+
+static bool is_c(const struct describer *d)
+{
+	return d->language == DW_LANG_C89 || d->language == DW_LANG_C ||
+	       d->language == DW_LANG_C99 || d->language == DW_LANG_C11 || d->language == 0x2c;
+}
+
+/* Returns why a function's arguments are not where its types say, or NULL. */
+static const char *why_unknown(
+	const struct describer *d, Dwarf_Die *die, const struct types_function *function)
+{
+	const char *name = name_of(d, die);
+
+	if (strcspn(function->symbol, ".") < strcspn(function->symbol, "@"))
+		return "the compiler has made this clone, which may have other arguments";
+	if (number_of(d, die, DW_AT_calling_convention, DW_CC_normal) != DW_CC_normal)
+		return "the compiler has changed how this function is called";
+	switch (d->language) {
+	case DW_LANG_Go:
+		return "Go has a calling convention of its own";
+	case DW_LANG_Rust:
+		return name && strcmp(name, function->symbol) == 0
+			       ? NULL
+			       : "Rust has no fixed calling convention but for extern \"C\"";
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_ObjC:
+	case DW_LANG_C_plus_plus:
+	case DW_LANG_C_plus_plus_03:
+	case DW_LANG_C_plus_plus_11:
+	case DW_LANG_C_plus_plus_14:
+	case DW_LANG_ObjC_plus_plus:
+	case 0x2b: /* C++17 */
+	case 0x2c: /* C17 */
+	case 0x2d: /* C++20, as DWARF 6 numbers them */
+		return NULL;
+	default:
+		return "the calling convention of its language is not known";
+	}
+}
+
+/* Is a member where its alignment forbids it? Such a structure is returned in memory. */
+static bool is_packed(const struct describer *d, Dwarf_Die *structure)
+{
+	Dwarf_Die member, type;
+
+	for (int more = d->dw->child(structure, &member); more == 0;
+		more = d->dw->siblingof(&member, &member)) {
+		uint64_t at = number_of(d, &member, DW_AT_data_member_location, 0), size;
+
+		if (d->dw->tag(&member) != DW_TAG_member || !type_of(d, &member, &type))
+			continue;
+		size = number_of(d, &type, DW_AT_byte_size, 8);
+		if (is_structure(d->dw->tag(&type)) ? is_packed(d, &type) : size && at % size != 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does the caller pass the address of what is returned, as the first argument? Returns false with
+ * *unknown_ret if this cannot be told.
+ */
+static bool has_result_address(const struct describer *d, Dwarf_Die *type, bool *unknown_ret)
+{
+	uint64_t convention = number_of(d, type, DW_AT_calling_convention, 0);
+
+	if (!is_structure(d->dw->tag(type)) || !d->is_x86)
+		return false;
+	if (number_of(d, type, DW_AT_byte_size, 0) > IN_REGISTERS)
+		return true;
+	*unknown_ret = is_c(d) ? is_packed(d, type) : !convention;
+	return convention == DW_CC_pass_by_reference;
+}
+
+static void write_name(struct describer *d, const char *name)
+{
+	/* Names of templates have blanks; `*` is a wildcard. */
+	for (; *name; name++)
+		buffer_char(&d->probes, isspace((unsigned char)*name) ? '*' : *name);
+}
+
+/* Writes the arguments. Returns why the last ones are left out, or NULL. */
+static const char *write_args(struct describer *d, Dwarf_Die *function, size_t integers)
+{
+	size_t floats = 0, unnamed = 0;
+	const char *why = NULL;
+	bool is_open = false;
+	Dwarf_Attribute attr;
+	Dwarf_Die arg, type;
+
+	for (int more = d->dw->child(function, &arg); more == 0;
+		more = d->dw->siblingof(&arg, &arg)) {
+		const char *its = name_of(d, &arg);
+		char text[PLACE_MAX], name[PLACE_MAX];
+		bool is_float;
+
+		is_open |= d->dw->tag(&arg) == DW_TAG_unspecified_parameters;
+		if (d->dw->tag(&arg) != DW_TAG_formal_parameter)
+			continue;
+		snprintf(name, sizeof(name), "%.100s", its ? its : "");
+		if (!its)
+			snprintf(name, sizeof(name), "unnamed%zu", ++unnamed);
+		if (d->request->is_reserved(name, strlen(name)))
+			strcat(name, "_");
+		why = "from a structure on that is passed by value, arguments are not known";
+		if (!type_of(d, &arg, &type) || !write_type(d, &type, text))
+			break;
+		why = "further arguments are not known";
+		is_float = strcmp(text, "float") == 0 || strcmp(text, "double") == 0;
+		/* Without a prototype, a float is passed as a double. */
+		if (is_c(d) && strcmp(text, "float") == 0 &&
+			!d->dw->integrate(function, DW_AT_prototyped, &attr))
+			break;
+		if (is_float ? floats == FLOATS_MAX : integers == INTEGERS_MAX)
+			break;
+		why = NULL;
+		buffer_char(&d->probes, ' ');
+		buffer_string(&d->probes, name);
+		buffer_char(&d->probes, ':');
+		buffer_string(&d->probes, text);
+		if (is_float)
+			floats++;
+		else
+			write_members(d, name, &type, integers++);
+	}
+	buffer_string(&d->probes, is_open || why ? " ..." : "");
+	return why;
+}
+
+static void write_function(
+	struct describer *d, Dwarf_Die *die, const struct types_function *function)
+{
+	const char *why = why_unknown(d, die, function);
+	char returned[PLACE_MAX] = "void";
+	bool is_unknown = false, is_known = true, has_address = false;
+	Dwarf_Die origin, type;
+
+	if (type_of(d, die, &type)) {
+		is_known = write_type(d, &type, returned);
+		has_address = has_result_address(d, &type, &is_unknown);
+	}
+	if (!why && is_unknown)
+		why = "the structure that it returns may be passed in two ways";
+	buffer_string(&d->probes, "probe ");
+	write_name(d, function->name);
+	if (why) {
+		buffer_string(&d->probes, " ...");
+	} else {
+		if (has_address)
+			buffer_string(&d->probes, " result_address:pointer");
+		/* A copy of an inlined function may lack arguments that it does not use. */
+		if (!follow(d, die, DW_AT_abstract_origin, &origin))
+			origin = *die;
+		why = write_args(d, &origin, has_address);
+		if (is_known) {
+			buffer_string(&d->probes, " -> ");
+			buffer_string(&d->probes, returned);
+		}
+	}
+	buffer_char(&d->probes, '\n');
+	if (!why)
+		return;
+	buffer_string(&d->probes, "means Without its arguments: ");
+	buffer_string(&d->probes, why);
+	buffer_string(&d->probes, ".\n");
+}
+
+/* Returns the function whose entry is at an address, or NULL. */
+static struct types_function *function_at(const struct types_request *request, uint64_t address)
+{
+	size_t low = 0, high = request->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (request->functions[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < request->count && request->functions[low].address == address
+		       ? &request->functions[low]
+		       : NULL;
+}
+
+/* Is there another function of this name, as of two files' static functions? */
+static bool is_ambiguous(const struct types_request *request, const struct types_function *function)
+{
+	for (size_t i = 0; i < request->count; i++)
+		if (&request->functions[i] != function &&
+			request->functions[i].address != function->address &&
+			strcmp(request->functions[i].name, function->name) == 0)
+			return true;
+	return false;
+}
+
+/* Describes the functions among a DIE's children. */
+static void walk(struct describer *d, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die die;
+
+	for (int more = d->dw->child(parent, &die);
+		more == 0 && d->probes.length + d->words.length < TEXT_MAX;
+		more = d->dw->siblingof(&die, &die)) {
+		int tag = d->dw->tag(&die);
+		const struct types_function *function;
+		Dwarf_Addr address;
+
+		if (tag == DW_TAG_namespace || tag == DW_TAG_module || is_structure(tag)) {
+			if (depth < DEPTH_MAX)
+				walk(d, &die, depth + 1);
+			continue;
+		}
+		if (tag != DW_TAG_subprogram || d->dw->entrypc(&die, &address))
+			continue;
+		function = function_at(d->request, address);
+		if (function && !is_ambiguous(d->request, function))
+			write_function(d, &die, function);
+	}
+}
+
+/* Has the unit code of one of the functions? */
+static bool has_function(const struct describer *d, Dwarf_Die *unit)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+
+	while ((at = d->dw->ranges(unit, at, &base, &start, &end)) > 0)
+		for (size_t i = 0; i < d->request->count; i++)
+			if (d->request->functions[i].address >= start &&
+				d->request->functions[i].address < end)
+				return true;
+	return false;
+}
+
+static void write_all(int to, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t got = write(to, text, length);
+
+		if (got <= 0)
+			_exit(EXIT_FAILURE);
+		text += got;
+		length -= (size_t)got;
+	}
+}
+
+static _Noreturn void serve(const struct libdw *libdw, struct object *object,
+	const struct types_request *request, int to, pid_t parent)
+{
+	struct describer d = {
+		.dw = libdw, .request = request, .is_x86 = object_machine(object) == EM_X86_64};
+	struct object *separate = NULL;
+	Dwarf_Off offset = 0, next;
+	GElf_Shdr header_of;
+	size_t header;
+	Dwarf *dwarf;
+
+	libdw_child(parent);
+	unsetenv("DEBUGINFOD_URLS");
+	if (!object_section(object, ".debug_info", &header_of) &&
+		!object_section(object, ".zdebug_info", &header_of))
+		separate = object_open_separate(object);
+	dwarf = libdw->begin(separate ? separate->fd : object->fd, DWARF_C_READ);
+	for (; dwarf && libdw->nextcu(dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
+		next > offset;
+		offset = next) {
+		Dwarf_Die split;
+		uint8_t kind;
+
+		if (!libdw->offdie(dwarf, offset + header, &d.unit) || !has_function(&d, &d.unit))
+			continue;
+		/* With -gsplit-dwarf, the rest of the unit is in another file. */
+		if (libdw->cu_info(d.unit.cu, NULL, &kind, NULL, &split, NULL, NULL, NULL) == 0 &&
+			kind == DW_UT_skeleton && libdw->tag(&split) != DW_TAG_invalid)
+			d.unit = split;
+		d.language = number_of(&d, &d.unit, DW_AT_language, 0);
+		walk(&d, &d.unit, 0);
+	}
+	if (d.words.no_memory || d.probes.no_memory)
+		_exit(EXIT_FAILURE);
+	if (d.probes.length) {
+		write_all(to, "provider ", 9);
+		write_all(to, request->provider, strlen(request->provider));
+		write_all(to, "\n", 1);
+		write_all(to, d.words.data, d.words.length);
+		write_all(to, d.probes.data, d.probes.length);
+	}
+	_exit(EXIT_SUCCESS);
+}
+
+/* ==== In the parent =========================================================================== */
+
+/* Receives the child's text. Returns NULL if it ends in failure, or if there is none. */
+static char *receive(int from, pid_t child)
+{
+	struct patience patience = patience_of(ANSWER_NS);
+	struct buffer text = {0};
+	int status = 0;
+	bool is_whole = false;
+
+	while (!is_whole && text.length <= 2 * TEXT_MAX && !patience_is_over(&patience)) {
+		struct pollfd channel = {.fd = from, .events = POLLIN};
+		char part[16384];
+		ssize_t got = poll(&channel, 1, LOOK_MS) > 0 ? read(from, part, sizeof(part)) : -1;
+
+		if (got > 0)
+			buffer_bytes(&text, part, (size_t)got);
+		is_whole = got == 0;
+	}
+	is_whole = worker_end_child(child, is_whole ? ANSWER_NS : 0, &status) && is_whole &&
+		   status == 0 && text.length && memchr(text.data, '\0', text.length) == NULL;
+	buffer_char(&text, '\0');
+	if (is_whole && !text.no_memory)
+		return buffer_take(&text, NULL);
+	buffer_deinit(&text);
+	return NULL;
+}
+
+struct probe_error *types_describe(
+	struct object *object, const struct types_request *request, char **ret)
+{
+	struct libdw libdw;
+	struct probe_error *error = load(&libdw);
+	pid_t parent = getpid(), child;
+	int channel[2];
+
+	*ret = NULL;
+	/* Types are optional: without libdw, arguments have no names. */
+	if (error) {
+		bool is_absent = error->code == PROBE_ERROR_UNSUPPORTED;
+
+		if (is_absent)
+			probe_error_free(error);
+		return is_absent ? NULL : error;
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel))
+		return probe_error_system(errno, "%s: cannot read types", object->path);
+	child = fork();
+	if (child == 0) {
+		close(channel[0]);
+		serve(&libdw, object, request, channel[1], parent);
+	}
+	close(channel[1]);
+	if (child > 0)
+		*ret = receive(channel[0], child);
+	else
+		error = probe_error_system(errno, "%s: cannot read types", object->path);
+	close(channel[0]);
+	return error;
+}

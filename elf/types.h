@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The types of functions' arguments, from DWARF. A child process reads the files with libdw. */
+#ifndef ELF_TYPES_H
+#define ELF_TYPES_H
+
+#include "object.h"
+
+/* A function that is asked about. */
+struct types_function {
+	uint64_t address; /* link-time address of the entry */
+	char *symbol;
+	char *name; /* as patterns name it: without version and parameters */
+};
+
+struct types_request {
+	const char *provider;
+	struct types_function *functions; /* sorted by address */
+	size_t count;
+	/* Members of structures that are asked for, such as "order->id", each with a NUL. */
+	const char *members;
+	size_t members_length;
+	/* Returns true if no argument can have this name, because it means something else. */
+	bool (*is_reserved)(const char *word, size_t length);
+};
+
+/*
+ * Writes a description of the functions as a catalogue file has it (docs/catalogue.md). *ret is
+ * NULL if neither the object nor its debug file has any, or if libdw is not installed. The caller
+ * frees it, and does not trust it. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM (no child).
+ */
+PROBE_MUST_CHECK struct probe_error *types_describe(
+	struct object *object, const struct types_request *request, char **ret);
+
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The arguments of functions by debug information: names, sizes, members of structures, words of
+# enumerations, results; in the file itself, in a separate one, and split; and what is not described.
+. tests/integration/lib.sh
+
+cd "$SCRATCH" || die "no folder"
+cat >shop.c <<'C'
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum state { OPEN = 1, PAID = 7, LOST = -2 };
+struct customer { int pad; char name[16]; const char *mail; };
+typedef struct order {
+	long pad;
+	int id;
+	enum state state;
+	struct customer *customer;
+	struct { short x, y; } place;
+	unsigned int flag : 3;
+	union { int one; float two; };
+} order_t;
+struct pair { long a, b; };
+struct large { long a, b, c; };
+
+#define FUNCTION __attribute__((noinline, noclone))
+static volatile int none;
+
+FUNCTION static int charge(const order_t *order, double amount, unsigned char kind, bool is_last,
+	const char *note)
+{
+	int result = none + none * 3;
+
+	return result - (int)amount - kind + is_last + (note != NULL) + order->id * none;
+}
+FUNCTION static enum state state_of(order_t *order, enum state before)
+{
+	int result = none + none * 3;
+
+	return (enum state)((int)order->state + result + (int)before * none);
+}
+FUNCTION static int by_value(int first, struct pair pair, int last)
+{
+	int result = none + none * 3;
+
+	return result + first + (int)pair.a + last;
+}
+FUNCTION static struct large returned(int first)
+{
+	struct large large = {first + none, none * 3, none};
+
+	return large;
+}
+FUNCTION static float half(float value)
+{
+	int result = none + none * 3;
+
+	return (value + (float)result) / 2 + (float)none;
+}
+
+struct customer customer = {0, "Ada", "ada@example.org"};
+order_t order = {
+	.id = -5, .state = PAID, .customer = &customer, .place = {3, -4}, .flag = 2, .one = 11};
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 1000000;
+	volatile long sum = 0;
+
+	puts("ready");
+	fflush(stdout);
+	while (rounds-- > 0) {
+		sum += charge(&order, 2.5, 200, true, "hello") + state_of(&order, LOST);
+		sum += by_value(1, (struct pair){2, 3}, 4) + returned(9).a + (long)half(3.0f);
+		usleep(1000);
+	}
+}
+C
+cc -g -O2 -fno-ipa-sra -rdynamic -Wl,--build-id -o shop shop.c || die "cannot build the program"
+
+run()
+{
+	: >out
+	"$1" >out &
+	pid=$!
+	on_exit "end_process $pid"
+	while ! grep -q ready out; do pause; done
+}
+
+# hit WHAT WANTED ARGS...: what is printed of a hit
+hit()
+{
+	local what=$1 wanted=$2
+
+	shift 2
+	same "$what" "$("$PROBECTL" trace -n 1 -d 20 -p $pid "$@" 2>err | sed -E 's/^.* (fn:[^ ]+) +//; s/order=0x[0-9a-f]+/order=P/')" "$wanted"
+}
+
+run ./shop
+file=shop
+if ! "$PROBECTL" list -v --functions ./shop charge | grep -q 'arguments: order'; then
+	ldconfig -p | grep -q libdw.so.1 || skip "libdw is not installed"
+fi
+hit "all arguments" 'order=P kind=200 is_last=true note="hello" amount=2.5' fn:shop:charge
+hit "a list with members" 'order->id=-5 order->state=PAID order->customer->name="Ada" order->customer->mail="ada@example.org" order->place.y=-4 order->one=11 amount=2.5' \
+	'fn:shop:charge(order->id, order->state, order->customer->name, order->customer->mail, order->place.y, order->one, amount)'
+hit "a filter of a member" 'kind=200' -f 'order->id < 0 && order->state == PAID && str(note) == "hello"' 'fn:shop:charge(kind)'
+hit "a filter that does not pass" '' -d 0.3 -f 'order->id == 5' fn:shop:charge
+hit "a result" 'retval=-200' -f 'retval < 0' fn:shop:charge:return
+hit "a result that is an enumeration" 'retval=PAID' -f 'retval == PAID' fn:shop:state_of:return
+hit "a signed enumeration" 'before=LOST' 'fn:shop:state_of(before)'
+hit "before a structure by value" 'first=1' fn:shop:by_value
+hit "behind the address of a result" 'first=9' 'fn:shop:returned(first)'
+hit "float" 'value=3' fn:shop:half
+hit "a float result" 'fretval=1.5' fn:shop:half:return
+same "keys" "$("$PROBECTL" trace -c -d 1 -k 'order->state' -k 'order->customer->name' -p $pid fn:shop:charge 2>err |
+	awk 'NR == 2 {print $3, $4}')" 'PAID "Ada"'
+same "a span by its begin" "$("$PROBECTL" trace -t span -n 1 -p $pid -f 'begin.order->id == -5 && end.retval < 0' \
+	'fn:shop:charge(order->id)' 2>err | sed -E 's/^.*fn:[^ ]+ +//')" "order->id=-5 -> retval=-200"
+# refused WHAT MESSAGE ARGS...
+refused()
+{
+	local what=$1 message=$2
+
+	shift 2
+	"$PROBECTL" trace -n 1 -d 20 -p $pid "$@" >out 2>err && fail "$what: no error"
+	grep -q "$message" err || fail "$what: $(cat err)"
+}
+refused "a bit field" "there is no argument 'order->flag'" 'fn:shop:charge(order->flag)'
+refused "a wrong member" "there is no argument 'order->nothing'" -f 'order->nothing == 1' fn:shop:charge
+refused "behind a structure" "there is no argument 'last'" 'fn:shop:by_value(last)'
+"$PROBECTL" list -v --functions ./shop by_value | grep -q "passed by value" || fail "no reason for by_value"
+"$PROBECTL" trace -n 1 -f 'order->id < 0' fn:shop:charge -- ./shop 500 >out 2>err || fail "a started program: $(cat err)"
+
+# ---- Where the debug information is --------------------------------------------------
+
+mkdir .debug
+objcopy --only-keep-debug shop .debug/linked.debug
+(cd .debug && objcopy -S --add-gnu-debuglink=linked.debug ../shop ../linked)
+"$PROBECTL" list -v --functions ./linked charge | grep -q 'order: pointer, kind: u8, is_last: bool, note: string, amount: double' ||
+	fail "a separate file"
+head -c 3000 /dev/urandom >.debug/linked.debug
+"$PROBECTL" list -v --functions ./linked main >out 2>&1 || fail "a damaged file: $(cat out)"
+cc -g -gsplit-dwarf -O2 -c -o split.o shop.c && cc -o split split.o
+"$PROBECTL" list -v --functions ./split charge | grep -q 'order: pointer, kind: u8' || fail "split"
+check_alive $pid
+finish
