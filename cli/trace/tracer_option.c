@@ -118,17 +118,27 @@ static void leave_others_options(struct trace_tracer *tracer)
 	}
 }
 
-/* Functions are pairs by themselves, unless the user lists pairs. */
-static void pair_functions(struct pattern_list *patterns, enum probe_pairing *inout)
+/*
+ * Functions are pairs by themselves, unless the user lists pairs. For the tracer heap they are
+ * none: the size is known at the entry, and the pointer at the exit.
+ */
+static struct probe_error *pair_functions(struct pattern_list *patterns, struct trace_tracer *inout)
 {
+	enum probe_pairing *pairing = &inout->options.gather.pairing;
 	size_t paired = 0;
 
-	if (*inout != PROBE_PAIRING_NONE && *inout != PROBE_PAIRING_NAMES)
-		return;
+	if (*pairing != PROBE_PAIRING_NONE && *pairing != PROBE_PAIRING_NAMES)
+		return NULL;
 	for (size_t i = 0; i < patterns->count; i++)
 		paired += probe_pattern_pair(patterns->items[i]);
+	if (paired && inout->output == PROBE_TRACER_HEAP)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer 'heap' needs probes that pass both the size and the pointer, which "
+			"functions do not: -t sum,arg0 -k ustack sums sizes by caller, -t stack "
+			"counts the calls");
 	if (paired && paired == patterns->count)
-		*inout = PROBE_PAIRING_NAMES;
+		*pairing = PROBE_PAIRING_NAMES;
+	return NULL;
 }
 
 static bool prints_hits(const struct trace_tracer *tracer)
@@ -153,7 +163,9 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	tracer->output = probe_tracer_output(tracer->spec);
 	tracer->options = *base;
 	if (patterns && probe_tracer_pairs(tracer->spec))
-		pair_functions(patterns, &tracer->options.gather.pairing);
+		error = pair_functions(patterns, tracer);
+	if (error)
+		return error;
 	if (!alone) {
 		leave_others_options(tracer);
 		tracer->title = strdup(text);
