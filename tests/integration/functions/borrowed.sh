@@ -61,14 +61,12 @@ fn:program:leaves refused threads of the program make calls for the controller b
 fn:program:leaves:return refused threads of the program make calls for the controller by this code
 fn:program:plain behind
 fn:program:plain:return before
-fn:program:restores refused signal handlers return to the bytes after the nop
-fn:program:sleeps refused threads of the program make calls for the controller by this code
+fn:program:restores refused an instruction after the nop cannot run elsewhere
+fn:program:sleeps refused an instruction after the nop cannot run elsewhere
 fn:program:sleeps:return refused threads of the program make calls for the controller by this code
 T
 while [ "$(readlink /proc/$pid/exe)" != "$SCRATCH/program" ]; do pause; done
-for names in '*' '*:return'; do
-	"$PROBECTL" list -vv --json --functions -p $pid "$names"
-done | python3 -c '
+"$PROBECTL" list -vv --json --functions -p $pid '*' | python3 -c '
 import json, sys
 for line in sys.stdin:
     site = json.loads(line)
