@@ -16,8 +16,14 @@
 	X(cs_version)
 
 #define LIBDW(X) \
-	X(dwarf_cfi_addrframe) X(dwarf_cfi_end) X(dwarf_frame_cfa) X(dwarf_frame_info) \
-	X(dwarf_frame_register) X(dwarf_getcfi_elf) X(dwfl_begin) \
+	X(dwarf_attr) X(dwarf_attr_integrate) X(dwarf_begin) X(dwarf_cfi_addrframe) \
+	X(dwarf_cfi_end) X(dwarf_child) X(dwarf_cu_info) X(dwarf_dieoffset) X(dwarf_entrypc) \
+	X(dwarf_formref_die) X(dwarf_formsdata) X(dwarf_formstring) X(dwarf_formudata) \
+	X(dwarf_frame_cfa) X(dwarf_frame_info) X(dwarf_frame_register) X(dwarf_getcfi_elf) \
+	X(dwarf_getsrclines) X(dwarf_lineaddr) X(dwarf_lineendsequence) X(dwarf_lineno) \
+	X(dwarf_lineprologueend) X(dwarf_linesrc) X(dwarf_nextcu) X(dwarf_offdie) \
+	X(dwarf_onesrcline) X(dwarf_ranges) X(dwarf_siblingof) X(dwarf_tag) X(dwarf_whatform) \
+	X(dwfl_begin) \
 	X(dwfl_build_id_find_debuginfo) X(dwfl_end) X(dwfl_lineinfo) X(dwfl_module_getelf) \
 	X(dwfl_module_getsrc) X(dwfl_offline_section_address) X(dwfl_report_end) \
 	X(dwfl_report_offline)

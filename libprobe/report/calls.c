@@ -328,7 +328,7 @@ struct probe_error *probe_calls_round(struct probe_calls *calls, bool lost)
 
 void probe_calls_forget(struct probe_calls *calls, pid_t pid)
 {
-	probe_spans_forget(calls->spans, pid);
+	spans_forget(calls->spans, pid);
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------- */

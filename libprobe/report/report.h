@@ -567,4 +567,7 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 void export_frame_text(struct buffer *out, struct buffer *key, const struct probe_event *event,
 	const struct probe_span_pair *pair, const struct export_settings *settings);
 
+/* Gives up the open spans of a process, which has ended or executed another program (spans.c). */
+void spans_forget(struct probe_spans *spans, pid_t pid);
+
 #endif

@@ -169,7 +169,7 @@ static void give_up(struct probe_spans *spans, struct open_span *span)
 	free(span);
 }
 
-void probe_spans_forget(struct probe_spans *spans, pid_t pid)
+void spans_forget(struct probe_spans *spans, pid_t pid)
 {
 	struct open_span *span, *next;
 

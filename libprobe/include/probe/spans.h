@@ -105,9 +105,6 @@ void probe_spans_free(struct probe_spans *spans);
 PROBE_MUST_CHECK struct probe_error *probe_spans_add(struct probe_spans *spans,
 	const struct probe_event *event, enum probe_span_kind *ret, struct probe_span **span_ret);
 
-/* Gives up the open spans of a process, which has ended or executed another program. */
-void probe_spans_forget(struct probe_spans *spans, pid_t pid);
-
 /* Calls `unended` for all remaining start events. Call it after the last event. */
 void probe_spans_finish(struct probe_spans *spans);
 

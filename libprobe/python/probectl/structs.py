@@ -18,6 +18,7 @@ from ctypes import (
     c_int64,
     c_longdouble,
     c_size_t,
+    c_int8,
     c_uint8,
     c_uint16,
     c_uint32,
@@ -152,6 +153,8 @@ class Site(Structure):
         ("pc", c_uint64),
         ("base", c_uint64),
         ("semaphore", c_uint64),
+        ("size", c_uint64),
+        ("aliases", c_char_p),
         ("pid", c_int),
         ("bias", c_uint64),
         ("state_known", c_bool),
@@ -269,6 +272,9 @@ class ArgMeaning(Structure):
         ("offset", c_uint16),
         ("words", c_void_p),
         ("word_count", c_size_t),
+        ("size", c_int8),
+        ("place", c_char_p),
+        ("is_hidden", c_bool),
     ]
 
 

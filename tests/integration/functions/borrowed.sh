@@ -56,7 +56,7 @@ cc -static -nostdlib -o program program.S || die "cannot build the program"
 ./program &
 pid=$!
 cat >wanted <<'T'
-fn:program:_start behind
+fn:program:_start refused a jump of its own leads to its first instruction, as in a loop
 fn:program:leaves refused threads of the program make calls for the controller by this code
 fn:program:leaves:return refused threads of the program make calls for the controller by this code
 fn:program:plain behind

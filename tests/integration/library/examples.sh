@@ -320,6 +320,28 @@ same "spans that a collector got" "$(wc -l <"$collected/spans")" 3
 tell end
 end_target
 
+# ---- Functions -------------------------------------------------------------------------
+
+cat >"$SCRATCH/nested.c" <<'C'
+#include <unistd.h>
+__attribute__((noipa)) int inner(int n) { volatile int x[4] = {n, 1, 2, n}; return x[0] + x[1] + x[2] + x[3] * n; }
+__attribute__((noipa)) int outer(int n) { return inner(n) + inner(n + 1) * 5; }
+int main(void) { for (int i = 0;; i++) { outer(i); usleep(1000); } }
+C
+cc -O2 "$SCRATCH/nested.c" -o "$SCRATCH/nested" || die "cannot build nested"
+"$SCRATCH/nested" &
+nested=$!
+on_exit "end_process $nested"
+until [ "$(readlink "/proc/$nested/exe")" = "$SCRATCH/nested" ]; do pause; done
+example functions "$nested" 'fn:nested:/^(inner|outer)$/' >"$SCRATCH/nest"
+same "functions" "$(sed -n 's/ has [1-9][0-9]* bytes$//p' "$SCRATCH/nest")" \
+	"fn:nested:inner"$'\n'"fn:nested:outer"
+same "seconds" "$(grep -c '^FUNCTION' "$SCRATCH/nest")" 2
+awk '$1 == "fn:nested:outer" { calls[NR > 8] = $2 }
+	$1 == "->" { if ($2 != "fn:nested:inner" || $3 != 2 * calls[NR > 8]) exit 1; n++ }
+	END { exit n < 2 }' "$SCRATCH/nest" || fail "calls: $(cat "$SCRATCH/nest")"
+end_process "$nested"
+
 # ---- Spans -----------------------------------------------------------------------------
 
 start "$TARGETS/naps" 8
