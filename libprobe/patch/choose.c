@@ -664,6 +664,27 @@ static void refuse_partial_exits(const struct install *a)
 	}
 }
 
+/*
+ * Lets another site be the first of its address if the first one is refused. Functions may share an
+ * exit that only one of them can have.
+ */
+static void pass_plans(struct install *a)
+{
+	struct select_site *sites = a->selection->sites;
+
+	for (size_t i = 0; i < a->order_count; i++) {
+		size_t site = a->order[i], first = a->sites[site].first;
+
+		if (!a->sites[site].wanted || a->sites[first].wanted)
+			continue;
+		sites[site].plan = sites[first].plan;
+		a->sites[site] = a->sites[first];
+		a->sites[site].wanted = true;
+		for (size_t k = i; k < a->order_count && a->sites[a->order[k]].first == first; k++)
+			a->sites[a->order[k]].first = site;
+	}
+}
+
 /* Marks the probes whose sites are all refused: they are not switched on. */
 static void mark_refused(struct install *a)
 {
@@ -727,6 +748,7 @@ struct probe_error *install_plan(struct install *install)
 	for (size_t i = 0; i < s->site_count; i++)
 		if (!s->sites[i].chosen)
 			install->sites[i].wanted = false;
+	pass_plans(install);
 	mark_refused(install);
 	return error;
 }

@@ -231,7 +231,7 @@ torture_library()
 # killed, at a random moment
 torture_functions()
 {
-	local program=$1 times=$2 first_rounds i killed=0 tracer sites=
+	local program=$1 times=$2 first_rounds i killed=0 tracer sites= failed=$failures
 	program_start "$program"
 	probes=("${functions[@]}")
 	local p=(--many --keep-going -p "$target_pid" "${probes[@]}")
@@ -239,7 +239,7 @@ torture_functions()
 	save_state "$target_pid"
 	program_check
 	first_rounds=$rounds
-	for ((i = 0; i < times && failures == 0; i++)); do
+	for ((i = 0; i < times && failures == failed; i++)); do
 		case $((i % 4)) in
 		0)
 			ctl enable "${p[@]}"
@@ -263,7 +263,7 @@ torture_functions()
 	as_before
 	program_check
 	[ "$rounds" -gt "$first_rounds" ] || fail "$program stands still: $first_rounds, $rounds"
-	echo "functions $program: $sites, $times times on and off, killed $killed; $answer"
+	echo "functions $program: $sites, $i times on and off, killed $killed; $answer"
 	program_end
 }
 

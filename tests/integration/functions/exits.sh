@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Exits at the address of the entry: those of a function that a conditional jump leaves are refused,
-# and not taken for the entry, whose address they are listed at; a single jump is both.
+# and not taken for the entry, whose address they are listed at; a single jump is both. Of two
+# functions that share an exit, one may have it although the other may not.
 . tests/integration/lib.sh
 need cc jq
 
@@ -33,17 +34,27 @@ __asm__(".text\n"
 #else
 	"add w0, w0, #2\n.rept 8\nmov w0, w0\n.endr\nret\n"
 #endif
-	".size target, . - target\n");
+	".size target, . - target\n.balign 16\n"
+	".globl shared, within\n.type shared, %function\n.type within, %function\n"
+	"shared:\n"
+#ifdef __x86_64__
+	"mov %edi, %eax\njmp 2f\n1: ret\n2: test %edi, %edi\njs 1b\n"
+	"within: lea 1(%rdi), %eax\n.rept 8\nmov %eax, %eax\n.endr\nret\n"
+#else
+	"within: add w0, w0, #1\nret\n"
+#endif
+	".size shared, . - shared\n.size within, . - within\n");
 
 int leaves(int x);
 int jumps(int x);
+int shared(int x);
 
 int main(void)
 {
 	int sum = 0;
 
 	for (int i = -5; i < 5; i++)
-		sum += leaves(i) + jumps(i);
+		sum += leaves(i) + jumps(i) + shared(i);
 	return sum == 1;
 }
 C
@@ -63,6 +74,12 @@ grep -q 'refused fn:exits:leaves:return .*: not all exits' each.err || fail "not
 # A function that is a single jump is entered before it is left.
 same "a jump" "$(jq -r 'select(.args and (.name | startswith("jumps"))) | .name' each | head -2 | tr '\n' ' ')" \
 	"jumps jumps:return "
+
+"$PROBECTL" trace -q --json --keep-going -o shared fn:exits:shared:return fn:exits:within:return \
+	-- ./exits 2>shared.err || fail "trace: $(cat shared.err)"
+if [ "$(uname -m)" = x86_64 ]; then
+	same "a shared exit" "$(hits shared)" "within:return=5 "
+fi
 
 # In pairs, both are refused.
 "$PROBECTL" trace -q --json --keep-going -t self -o both fn:exits:leaves fn:exits:jumps fn:exits:target \
