@@ -47,6 +47,7 @@ KILLS ?= 1000
 CYCLES ?= 1000
 CALLS ?= 20000
 STRIDE ?= 1
+FUNCTIONS ?= 0
 PROGRAMS ?=
 # Then, for so many seconds, to all of them at once; see tests/torture/chaos.sh.
 CHAOS ?= 0
@@ -401,7 +402,7 @@ fmt: | $(FIRST)
 
 torture: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/torture/run.sh -k '$(KILLS)' -c '$(CYCLES)' \
-		-l '$(CALLS)' -n '$(STRIDE)' $(PROGRAMS)
+		-l '$(CALLS)' -n '$(STRIDE)' -f '$(FUNCTIONS)' $(PROGRAMS)
 	$(Q)[ '$(CHAOS)' = 0 ] || BUILD='$(abspath $(BUILD))' bash tests/torture/chaos.sh \
 		-s '$(CHAOS)'
 
