@@ -95,6 +95,9 @@ struct arch {
 	const char *return_args;
 	/* The frame there: see struct arch_entry. */
 	const char *return_frame;
+	/* The address of a large result is the first argument. Else it has a register of its own.
+	 */
+	bool result_is_argument;
 
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 

@@ -96,7 +96,6 @@ static struct probe_error *load(struct libdw *libdw)
 struct describer {
 	const struct libdw *dw;
 	const struct types_request *request;
-	bool is_x86;
 	Dwarf_Die unit;
 	uint64_t language;
 	struct buffer words; /* the types with words */
@@ -449,7 +448,7 @@ static bool has_result_address(const struct describer *d, Dwarf_Die *type, bool 
 {
 	uint64_t convention = number_of(d, type, DW_AT_calling_convention, 0);
 
-	if (!is_structure(d->dw->tag(type)) || !d->is_x86)
+	if (!is_structure(d->dw->tag(type)) || !d->request->result_is_argument)
 		return false;
 	if (number_of(d, type, DW_AT_byte_size, 0) > IN_REGISTERS)
 		return true;
@@ -633,8 +632,7 @@ static void write_all(int to, const char *text, size_t length)
 static _Noreturn void serve(const struct libdw *libdw, struct object *object,
 	const struct types_request *request, int to, pid_t parent)
 {
-	struct describer d = {
-		.dw = libdw, .request = request, .is_x86 = object_machine(object) == EM_X86_64};
+	struct describer d = {.dw = libdw, .request = request};
 	struct object *separate = NULL;
 	Dwarf_Off offset = 0, next;
 	GElf_Shdr header_of;

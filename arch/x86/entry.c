@@ -158,8 +158,7 @@ const char *x86_64_entry(
 {
 	size_t at = endbr_length(bytes, length), frame = setup_length(bytes + at, length - at),
 	       end = at + frame, next;
-	const uint8_t *aligned =
-		frame && is_alignment(bytes + at, length - at) ? bytes + at : NULL;
+	const uint8_t *aligned = frame && is_alignment(bytes + at, length - at) ? bytes + at : NULL;
 	uint32_t lost = 0;
 	int pushed = 0, pushed_short = 0;
 

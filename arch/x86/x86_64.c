@@ -780,6 +780,7 @@ const struct arch arch_x86_64 = {
 	.is_switch = x86_64_is_switch,
 	.return_args = x86_64_return_args,
 	.return_frame = x86_64_return_frame,
+	.result_is_argument = true,
 	.irelative = R_X86_64_IRELATIVE,
 	.jump_slot = R_X86_64_JUMP_SLOT,
 	.glob_dat = R_X86_64_GLOB_DAT,

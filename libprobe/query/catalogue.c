@@ -241,7 +241,7 @@ static struct probe_error *set_type(const struct probes_text *p, const struct pr
 	arg->size = 8;
 	if (open && (strncmp(type, "string(", 7) == 0 || strncmp(type, "bytes(", 6) == 0))
 		return set_sized(p, probe, arg, open);
-	if (type && strncmp(type, "string+", 7) == 0) {
+	if (strncmp(type, "string+", 7) == 0) {
 		char *end;
 		unsigned long offset = strtoul(type + 7, &end, 10);
 
@@ -955,12 +955,14 @@ static struct probe_error *learn_locked(const struct probe_catalogue *catalogue,
 	struct object *object, const char *provider, struct types_function *functions, size_t count)
 {
 	struct catalogue_learned *learned = catalogue->learned;
+	const struct arch *arch = arch_of_machine(object_machine(object));
 	const char *id = object_build_id(object), *key = *id ? id : object_path(object);
 	struct types_request request = {.provider = provider,
 		.functions = functions,
 		.count = count,
 		.members = learned->members.data,
 		.members_length = learned->members.length,
+		.result_is_argument = arch && arch->result_is_argument,
 		.is_reserved = catalogue_is_reserved};
 	struct probe_error *error = NULL;
 	char *text = NULL;

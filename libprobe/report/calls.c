@@ -189,10 +189,10 @@ static struct call_function *find_function(struct probe_calls *calls,
 {
 	struct call_function **recent =
 		&calls->recent_functions[((uintptr_t)pair >> 4) % RECENT_FUNCTIONS];
-	struct call_function *function;
+	struct call_function *function = *recent;
 
-	if (*recent && (*recent)->pair == pair)
-		return *recent;
+	if (function && function->pair == pair)
+		return function;
 	calls->text.length = 0;
 	export_frame_text(&calls->text, &calls->key, event, pair, &calls->settings);
 	buffer_char(&calls->text, '\0');
@@ -436,12 +436,13 @@ struct probe_error *probe_calls_rows(const struct probe_calls *calls, bool is_in
 	AUTO_FREE struct call_function **shown = calloc(functions + 1, sizeof(*shown));
 	struct probe_calls_row *rows =
 		calloc(1, functions * sizeof(*rows) + 2 * edge_count * sizeof(*rows->callers) + 1);
-	struct probe_calls_edge *edges = (struct probe_calls_edge *)(rows + functions);
+	struct probe_calls_edge *edges;
 
 	if (!sides || !shown || !rows) {
 		free(rows);
 		return probe_error_no_memory();
 	}
+	edges = (struct probe_calls_edge *)(rows + functions);
 	for (size_t i = 0; i < calls->functions.room; i++) {
 		struct call_function *function = map_at(&calls->functions, i);
 
