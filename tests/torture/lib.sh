@@ -231,7 +231,7 @@ torture_library()
 # killed, at a random moment
 torture_functions()
 {
-	local program=$1 times=$2 first_rounds i killed=0 tracer sites= failed=$failures
+	local program=$1 times=$2 first_rounds i killed=0 failed=$failures tracer sites=
 	program_start "$program"
 	probes=("${functions[@]}")
 	local p=(--many --keep-going -p "$target_pid" "${probes[@]}")
