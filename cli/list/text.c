@@ -349,8 +349,8 @@ static struct probe_error *add_ends(
 			continue;
 		count++;
 		error = probe_list_detail(item->list, item->site, true, &detail);
-		if (!error && !item->site->plan && detail.plan == PROBE_PLAN_REFUSED)
-			*why_ret = detail.reason ? detail.reason : "unknown";
+		if (!error && !item->site->plan && detail.reason)
+			*why_ret = detail.reason;
 	}
 	if (*why_ret || !count)
 		buffer_string(&grid->text, count ? "no" : "-");
