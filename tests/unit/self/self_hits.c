@@ -12,6 +12,8 @@ __attribute__((noinline, section("of_hit"))) void hit(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE1(testcalls, hit, i);
+	/* Nothing pads the end of the section. */
+	ROOM();
 	ROOM();
 }
 
