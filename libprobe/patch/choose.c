@@ -645,7 +645,7 @@ static void refuse_partial_exits(const struct install *a)
 	struct selection *s = a->selection;
 
 	for (size_t i = 0; i < s->probe_count; i++) {
-		const struct select_probe *probe = &s->probes[i], *entry = probe - 1;
+		const struct select_probe *probe = &s->probes[i], *entry;
 		const struct select_site *first = NULL;
 
 		for (size_t k = 0; k < probe->site_count && probe->kind == SDT_EXIT && !first; k++)
@@ -654,11 +654,8 @@ static void refuse_partial_exits(const struct install *a)
 		if (!first)
 			continue;
 		refuse_probe(s, probe, not_all_exits, first->reasons[0]);
-		while (entry >= s->probes && entry->module == probe->module &&
-			!select_is_exit_of(probe, entry))
-			entry--;
-		if (entry >= s->probes && entry->module == probe->module &&
-			entry->pattern < a->request->pattern_count &&
+		entry = select_entry_of(s->probes, probe);
+		if (entry && entry->pattern < a->request->pattern_count &&
 			pattern_wants(a->request->patterns[entry->pattern], true))
 			refuse_probe(s, entry, not_all_exits, first->reasons[1]);
 	}

@@ -46,23 +46,16 @@ void later_drop(const struct probe_target *target, const struct probe_request *r
 /* Sites of one call, at most, and about how much memory each takes in the target, at most. */
 enum { SITES_MAX = 100000, SITE_BYTES = 2048 };
 
-/* Counts functions: an entry and its exits are one. Probes with names in order are adjacent. */
+/* Counts functions: an entry and its exits are one. */
 static size_t count_functions(const struct selection *s)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < s->probe_count; i++) {
-		size_t k = i;
+		const struct select_probe *probe = &s->probes[i];
 
-		if (s->probes[i].kind != SDT_ENTRY && s->probes[i].kind != SDT_EXIT)
-			continue;
-		while (k > 0 && s->probes[i].kind == SDT_EXIT &&
-			s->probes[k - 1].module == s->probes[i].module &&
-			strncmp(s->probes[k - 1].name, s->probes[i].name,
-				strlen(s->probes[i].name) - strlen(SDT_RETURN)) == 0 &&
-			!select_is_exit_of(&s->probes[i], &s->probes[k - 1]))
-			k--;
-		count += k == 0 || !select_is_exit_of(&s->probes[i], &s->probes[k - 1]);
+		count += probe->kind == SDT_ENTRY ||
+			 (probe->kind == SDT_EXIT && !select_entry_of(s->probes, probe));
 	}
 	return count;
 }

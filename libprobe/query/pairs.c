@@ -241,15 +241,16 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 static void apply_functions(
 	const struct select_probe *probes, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = i + 1; k < count && probes[i].kind == SDT_ENTRY; k++) {
-			if (!select_is_exit_of(&probes[k], &probes[i]))
-				continue;
-			parts[i] = (struct pair_part){
-				.role = PAIR_BEGIN, .pair = *pairs, .compares = true};
-			parts[k] = (struct pair_part){
-				.role = PAIR_END, .pair = (*pairs)++, .compares = true};
-		}
+	for (size_t i = 0; i < count; i++) {
+		const struct select_probe *entry = select_entry_of(probes, &probes[i]);
+
+		if (!entry)
+			continue;
+		parts[entry - probes] =
+			(struct pair_part){.role = PAIR_BEGIN, .pair = *pairs, .compares = true};
+		parts[i] =
+			(struct pair_part){.role = PAIR_END, .pair = (*pairs)++, .compares = true};
+	}
 }
 
 /* Marks the pair of a function's entry and exits that a user has listed. */
@@ -557,16 +558,6 @@ static bool pair_again(struct pairing *pairing)
 	return ok;
 }
 
-/* Returns the role of a function's probe. */
-static enum pair_role function_may_be(const char *name, size_t *stem_ret)
-{
-	size_t length = strlen(name), suffix = strlen(SDT_RETURN);
-	bool is_exit = length > suffix && strcmp(name + length - suffix, SDT_RETURN) == 0;
-
-	*stem_ret = is_exit ? length - suffix : length;
-	return is_exit ? PAIR_END : PAIR_BEGIN;
-}
-
 struct probe_error *pairing_add(struct pairing *pairing, const char *provider, const char *name)
 {
 	struct pairing_probe *probe;
@@ -580,7 +571,10 @@ struct probe_error *pairing_add(struct pairing *pairing, const char *provider, c
 	if (!probe->plain)
 		return probe_error_no_memory();
 	if (probe->is_function) {
-		probe->may_be = function_may_be(name, &probe->stem);
+		bool is_exit = sdt_kind_of(provider, name) == SDT_EXIT;
+
+		probe->may_be = is_exit ? PAIR_END : PAIR_BEGIN;
+		probe->stem = strlen(name) - (is_exit ? strlen(SDT_RETURN) : 0);
 		probe->kin = probe->stem;
 	} else {
 		probe->may_be = pair_may_be(probe->plain, &probe->stem);

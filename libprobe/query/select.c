@@ -97,6 +97,22 @@ bool select_is_exit_of(const struct select_probe *exit, const struct select_prob
 	       strcmp(exit->name + length, SDT_RETURN) == 0;
 }
 
+const struct select_probe *select_entry_of(
+	const struct select_probe *first, const struct select_probe *exit)
+{
+	const struct select_probe *entry = exit;
+
+	if (exit->kind != SDT_EXIT)
+		return NULL;
+	while (entry > first && !select_is_exit_of(exit, entry)) {
+		entry--;
+		if (entry->module != exit->module ||
+			strncmp(entry->name, exit->name, strlen(exit->name) - strlen(SDT_RETURN)))
+			return NULL;
+	}
+	return select_is_exit_of(exit, entry) ? entry : NULL;
+}
+
 struct place {
 	uint64_t pc;
 	const struct sdt_note *note;
