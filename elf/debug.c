@@ -115,7 +115,7 @@ static struct object *open_mini(struct object *object)
 	return debug;
 }
 
-struct object *object_open_separate(struct object *object)
+static struct object *open_separate(struct object *object)
 {
 	const char *id = object_build_id(object);
 	struct object *debug = NULL;
@@ -132,7 +132,29 @@ struct object *object_open_separate(struct object *object)
 
 struct object *object_open_debug(struct object *object)
 {
-	struct object *debug = object_open_separate(object);
+	struct object *debug = open_separate(object);
 
 	return debug ? debug : open_mini(object);
+}
+
+bool object_has_debug(const struct object *object, const char *kind)
+{
+	/* Old compilers compressed it under another name. */
+	static const char *const prefixes[] = {".debug_", ".zdebug_"};
+	GElf_Shdr header;
+	char name[32];
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		snprintf(name, sizeof(name), "%s%s", prefixes[i], kind);
+		if (object_section(object, name, &header))
+			return true;
+	}
+	return false;
+}
+
+struct object *object_of_debug(struct object *object, const char *kind)
+{
+	struct object *separate = object_has_debug(object, kind) ? NULL : open_separate(object);
+
+	return separate ? separate : object;
 }

@@ -92,8 +92,13 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
  * there is none. The caller closes it.
  */
 struct object *object_open_debug(struct object *object);
-/* The same, for a separate debug file only. */
-struct object *object_open_separate(struct object *object);
+/* Does the file itself have debug information of a kind, such as "line"? */
+bool object_has_debug(const struct object *object, const char *kind);
+/*
+ * Returns the separate debug file of an object without this debug information; the object itself if
+ * it has it, or has no such file. The caller closes what is not the object.
+ */
+struct object *object_of_debug(struct object *object, const char *kind);
 /* Finds the function symbol with a size at an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 /*
@@ -103,10 +108,11 @@ bool symbols_function_at(struct object *object, uint64_t address, struct object_
 bool symbols_function_starts(struct object *object, struct object_range range);
 
 /*
- * Lets a child process that uses libdw crash quietly, without a core file, and kills it when its
- * parent ends.
+ * Starts a child process that may use libdw: it crashes quietly, and ends with its parent. Both get
+ * an end of a socket of this type (SOCK_SEQPACKET). Returns 0 in the child, -1 with errno on
+ * failure.
  */
-void libdw_child(pid_t parent);
+pid_t libdw_fork(int type, int *channel_ret);
 
 /* A function of libdw, and where to store its address, which dlsym(3) returns as void *. */
 struct libdw_function {

@@ -125,15 +125,6 @@ static struct probe_error *functions_load(struct libdw *libdw)
 	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
-/* Has the file a line table of its own? Old compilers compressed it under another name. */
-static bool has_table(const struct object *object)
-{
-	GElf_Shdr header;
-
-	return object_section(object, ".debug_line", &header) ||
-	       object_section(object, ".zdebug_line", &header);
-}
-
 /* ---- In the child ----------------------------------------------------------------- */
 
 /* The answer for one address. In a message, it ends with the NUL of its file name. */
@@ -243,14 +234,11 @@ struct row {
 /* Lists the code of all units: .debug_aranges may lack some, and clang writes none. */
 static void list_units(struct server *s)
 {
-	struct object *separate = NULL;
 	Dwarf_Off offset = 0, next;
 	size_t header;
 
 	s->units_read = true;
-	if (!has_table(s->object))
-		separate = object_open_separate(s->object);
-	s->dwarf = s->libdw->dwarf_begin(separate ? separate->fd : s->object->fd, DWARF_C_READ);
+	s->dwarf = s->libdw->dwarf_begin(object_of_debug(s->object, "line")->fd, DWARF_C_READ);
 	for (; s->dwarf &&
 		s->libdw->nextcu(s->dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
 		next > offset;
@@ -374,7 +362,8 @@ static uint64_t find_breaks(struct server *s, const struct lines_function *funct
 
 /* ---- Serving ------------------------------------------------------------------------ */
 
-void libdw_child(pid_t parent)
+/* Lets this child process crash quietly, without a core file, and end with its parent. */
+static void be_child(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -388,6 +377,23 @@ void libdw_child(pid_t parent)
 	setrlimit(RLIMIT_CORE, &none);
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
+}
+
+pid_t libdw_fork(int type, int *channel_ret)
+{
+	pid_t parent = getpid(), child;
+	int channel[2];
+
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, channel))
+		return -1;
+	child = fork();
+	*channel_ret = child > 0 ? channel[0] : channel[1];
+	close(child > 0 ? channel[1] : channel[0]);
+	if (child == 0)
+		be_child(parent);
+	if (child < 0)
+		close(*channel_ret);
+	return child;
 }
 
 static void send_all(int channel, const char *message, size_t length)
@@ -418,15 +424,13 @@ static void answer_lines(
 	send_all(channel, message, used);
 }
 
-static _Noreturn void serve(
-	const struct libdw *libdw, struct object *object, int channel, pid_t parent)
+static _Noreturn void serve(const struct libdw *libdw, struct object *object, int channel)
 {
 	struct server server = {.libdw = libdw, .object = object};
 	struct question question;
 	ssize_t got;
 	uint64_t breaks;
 
-	libdw_child(parent);
 	while ((got = recv(channel, &question, sizeof(question), 0)) > 0) {
 		if (question.kind == ASK_BREAKS) {
 			breaks = find_breaks(&server, &question.function);
@@ -463,22 +467,16 @@ static void give_up(struct lines *lines)
 static struct probe_error *start(
 	struct lines *lines, const struct libdw *libdw, struct object *object)
 {
-	pid_t parent = getpid();
-	int channel[2];
+	int channel;
+	pid_t child = libdw_fork(SOCK_SEQPACKET, &channel);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))
+	if (child == 0)
+		serve(libdw, object, channel);
+	if (child < 0)
 		return probe_error_system(errno, "%s: cannot look for source lines", object->path);
-	lines->pid = fork();
-	if (lines->pid == 0) {
-		close(channel[0]);
-		serve(libdw, object, channel[1], parent);
-	}
-	close(channel[1]);
-	lines->channel = channel[0];
-	if (lines->pid > 0)
-		return NULL;
-	lines->pid = 0;
-	return probe_error_system(errno, "%s: cannot look for source lines", object->path);
+	lines->pid = child;
+	lines->channel = channel;
+	return NULL;
 }
 
 struct probe_error *lines_open(struct object *object, struct lines **ret)
@@ -597,9 +595,10 @@ bool lines_breaks(struct lines *lines, const struct lines_function *function, ui
 
 bool lines_exist(struct object *object)
 {
-	struct object *separate = has_table(object) ? NULL : object_open_separate(object);
-	bool ret = has_table(separate ? separate : object);
+	struct object *with = object_of_debug(object, "line");
+	bool ret = object_has_debug(with, "line");
 
-	object_close(separate);
+	if (with != object)
+		object_close(with);
 	return ret;
 }

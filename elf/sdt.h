@@ -44,8 +44,7 @@ struct sdt_note {
 	/* For functions: the operand whose address is the frame's (struct arch_entry), or "". */
 	const char *frame;
 	enum sdt_kind kind;
-	/* SDT_ENTRY: bytes at the site that a jump must leave, and a short jump; see struct
-	 * arch_entry */
+	/* SDT_ENTRY: bytes that a jump must leave, and a short jump (struct arch_entry) */
 	uint8_t keep, keep_short;
 	/* SDT_ENTRY, SDT_EXIT: the function's start, and where its breakpoints may be behind it */
 	uint64_t start, breaks;

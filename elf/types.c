@@ -25,6 +25,7 @@
 
 #include "elf/internal.h"
 #include "elf/types.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
@@ -552,18 +553,10 @@ static void write_function(
 /* Returns the function whose entry is at an address, or NULL. */
 static struct types_function *function_at(const struct types_request *request, uint64_t address)
 {
-	size_t low = 0, high = request->count;
+	size_t i = ARRAY_SEARCH(request->functions, request->count, address, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (request->functions[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < request->count && request->functions[low].address == address
-		       ? &request->functions[low]
+	return i < request->count && request->functions[i].address == address
+		       ? &request->functions[i]
 		       : NULL;
 }
 
@@ -606,14 +599,16 @@ static void walk(struct describer *d, Dwarf_Die *parent, int depth)
 /* Has the unit code of one of the functions? */
 static bool has_function(const struct describer *d, Dwarf_Die *unit)
 {
+	const struct types_request *request = d->request;
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
 
-	while ((at = d->dw->ranges(unit, at, &base, &start, &end)) > 0)
-		for (size_t i = 0; i < d->request->count; i++)
-			if (d->request->functions[i].address >= start &&
-				d->request->functions[i].address < end)
-				return true;
+	while ((at = d->dw->ranges(unit, at, &base, &start, &end)) > 0) {
+		size_t i = ARRAY_SEARCH(request->functions, request->count, address, start);
+
+		if (i < request->count && request->functions[i].address < end)
+			return true;
+	}
 	return false;
 }
 
@@ -630,21 +625,15 @@ static void write_all(int to, const char *text, size_t length)
 }
 
 static _Noreturn void serve(const struct libdw *libdw, struct object *object,
-	const struct types_request *request, int to, pid_t parent)
+	const struct types_request *request, int to)
 {
 	struct describer d = {.dw = libdw, .request = request};
-	struct object *separate = NULL;
 	Dwarf_Off offset = 0, next;
-	GElf_Shdr header_of;
 	size_t header;
 	Dwarf *dwarf;
 
-	libdw_child(parent);
 	unsetenv("DEBUGINFOD_URLS");
-	if (!object_section(object, ".debug_info", &header_of) &&
-		!object_section(object, ".zdebug_info", &header_of))
-		separate = object_open_separate(object);
-	dwarf = libdw->begin(separate ? separate->fd : object->fd, DWARF_C_READ);
+	dwarf = libdw->begin(object_of_debug(object, "info")->fd, DWARF_C_READ);
 	for (; dwarf && libdw->nextcu(dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
 		next > offset;
 		offset = next) {
@@ -693,8 +682,7 @@ static char *receive(int from, pid_t child)
 	}
 	is_whole = worker_end_child(child, is_whole ? ANSWER_NS : 0, &status) && is_whole &&
 		   status == 0 && text.length && memchr(text.data, '\0', text.length) == NULL;
-	buffer_char(&text, '\0');
-	if (is_whole && !text.no_memory)
+	if (is_whole)
 		return buffer_take(&text, NULL);
 	buffer_deinit(&text);
 	return NULL;
@@ -705,8 +693,8 @@ struct probe_error *types_describe(
 {
 	struct libdw libdw;
 	struct probe_error *error = load(&libdw);
-	pid_t parent = getpid(), child;
-	int channel[2];
+	pid_t child;
+	int channel;
 
 	*ret = NULL;
 	/* Types are optional: without libdw, arguments have no names. */
@@ -717,18 +705,12 @@ struct probe_error *types_describe(
 			probe_error_free(error);
 		return is_absent ? NULL : error;
 	}
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel))
+	child = libdw_fork(SOCK_STREAM, &channel);
+	if (child == 0)
+		serve(&libdw, object, request, channel);
+	if (child < 0)
 		return probe_error_system(errno, "%s: cannot read types", object->path);
-	child = fork();
-	if (child == 0) {
-		close(channel[0]);
-		serve(&libdw, object, request, channel[1], parent);
-	}
-	close(channel[1]);
-	if (child > 0)
-		*ret = receive(channel[0], child);
-	else
-		error = probe_error_system(errno, "%s: cannot read types", object->path);
-	close(channel[0]);
-	return error;
+	*ret = receive(channel, child);
+	close(channel);
+	return NULL;
 }
