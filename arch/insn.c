@@ -15,10 +15,13 @@ enum arch_move_status arch_move_inside(enum arch_flow flow)
 void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length)
 {
-	memset(windows, 0, sizeof(*windows));
 	windows->sites = sites;
 	windows->count = count;
 	windows->jump_length = jump_length;
+	windows->has_filter = count > WINDOWS_WITHOUT_FILTER;
+	if (!windows->has_filter)
+		return;
+	memset(windows->filter, 0, sizeof(windows->filter));
 	for (size_t i = 0; i < count; i++)
 		for (uint8_t k = 1; k < jump_length; k++) {
 			uint64_t bit = (sites[i] + k) >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
@@ -32,7 +35,7 @@ size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
 	uint64_t bit = address >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
 	size_t above; /* the first site at or above the address */
 
-	if (!(windows->filter[bit / 64] >> (bit % 64) & 1))
+	if (windows->has_filter && !(windows->filter[bit / 64] >> (bit % 64) & 1))
 		return SIZE_MAX;
 	above = array_search(windows->sites, windows->count, sizeof(*windows->sites), 0, address);
 	if (above > 0 && address - windows->sites[above - 1] < windows->jump_length)

@@ -109,12 +109,14 @@ struct arch_entry {
  * Windows of sites: the addresses inside a site's coming jump, [site + 1, site + jump_length),
  * where no code may jump.
  */
-enum { WINDOWS_FILTER_BITS = 20 };
+enum { WINDOWS_FILTER_BITS = 20, WINDOWS_WITHOUT_FILTER = 8 };
 
 struct arch_windows {
 	const uint64_t *sites; /* sorted; borrowed */
 	size_t count;
 	uint8_t jump_length;
+	/* A few windows are found as quickly without the filter, which takes long to clear. */
+	bool has_filter;
 	/*
 	 * A bit for each 4 bytes of addresses, modulo 2^20: if clear, the address is in no window.
 	 */

@@ -21,6 +21,7 @@
 
 #include "elf/lines.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
@@ -74,11 +75,15 @@ struct adding {
 	struct object_range range;
 	const char *name, *unknown;
 	char *aliases;
+	/* What has to stay at its entry, and why the entry cannot be patched, or NULL. */
+	struct arch_entry entry;
+	const char *entry_refused;
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
 	bool lines_tried;
 	struct splits *split; /* what compilers split off, without a name */
 	/* Bytes of code that may be read: in a hostile file, each function may be all of it. */
 	uint64_t *budget;
+	struct arch_windows *windows; /* for may_branch(); too large for a stack */
 	struct probe_error *error;
 };
 
@@ -203,17 +208,18 @@ static void on_address(void *data, uint64_t address)
 }
 
 /* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
-static bool may_branch(const struct arch *arch, const uint8_t *bytes, struct object_range range)
+static bool may_branch(const struct adding *a, const uint8_t *bytes)
 {
+	const struct object_range range = a->range;
+	const struct arch *arch = a->arch;
 	const uint64_t before = range.start - 1;
 	size_t size = range.end - range.start;
-	struct arch_windows windows;
 	bool ret = false;
 	uint64_t target;
 
-	arch_windows_init(&windows, &before, 1, 2);
+	arch_windows_init(a->windows, &before, 1, 2);
 	arch->scan(bytes, size, range.start,
-		&(struct arch_scan){.windows = &windows,
+		&(struct arch_scan){.windows = a->windows,
 			.data = &ret,
 			.reference = on_branch,
 			.constant = on_address,
@@ -233,7 +239,7 @@ static const char *find_loop(const struct adding *a)
 
 	if (!bytes)
 		return unreadable;
-	if (!may_branch(a->arch, bytes, a->range))
+	if (!may_branch(a, bytes))
 		return NULL;
 	for (size_t at = 0; at < size; at += insn.length) {
 		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
@@ -259,41 +265,41 @@ static void add_breaks(struct adding *a, struct arch_entry *inout)
 		inout->breaks |= breaks;
 }
 
-/* Finds out what has to stay at the entry. Returns NULL, or why the entry cannot be patched. */
-static const char *find_entry(struct adding *a, struct arch_entry *ret)
+/* Finds out what has to stay at the entry. */
+static void find_entry(struct adding *a)
 {
 	uint8_t bytes[64];
 	size_t size = object_read(a->object, a->range.start, bytes, sizeof(bytes));
-	const char *why;
+	struct arch_entry *entry = &a->entry;
 
-	*ret = (struct arch_entry){0};
-	why = a->arch->entry(bytes, size, a->range.start, ret);
-	if (ret->frame)
-		ret->breaks = UINT64_C(1) << ret->frame;
+	*entry = (struct arch_entry){0};
+	a->entry_refused = a->arch->entry(bytes, size, a->range.start, entry);
+	if (entry->frame)
+		entry->breaks = UINT64_C(1) << entry->frame;
 	/* Exits need the breakpoints, even if the entry cannot be patched. */
-	add_breaks(a, ret);
-	return why || !ret->breaks ? why : a->arch->entry(bytes, size, a->range.start, ret);
+	add_breaks(a, entry);
+	if (!a->entry_refused && entry->breaks)
+		a->entry_refused = a->arch->entry(bytes, size, a->range.start, entry);
 }
 
 static struct probe_error *add_entry(struct adding *a)
 {
-	struct arch_entry entry = {0};
 	struct sdt_note note = {.provider = a->provider,
 		.name = a->name,
 		.kind = SDT_ENTRY,
 		.pc = a->range.start,
-		.args = entry.args,
-		.frame = entry.slot,
+		.args = a->entry.args,
+		.frame = a->entry.slot,
+		.keep = a->entry.keep,
+		.keep_short = a->entry.keep_short,
+		.start = a->range.start,
+		.breaks = a->entry.breaks,
+		.refused = a->unknown ? a->unknown : a->entry_refused,
 		.size = a->range.end - a->range.start,
 		.aliases = a->aliases};
 
-	note.refused = a->unknown ? a->unknown : find_entry(a, &entry);
 	if (!note.refused)
 		note.refused = find_loop(a);
-	note.keep = entry.keep;
-	note.keep_short = entry.keep_short;
-	note.start = a->range.start;
-	note.breaks = entry.breaks;
 	return add_note(a, &note);
 }
 
@@ -301,7 +307,7 @@ static struct probe_error *add_entry(struct adding *a)
 static struct probe_error *add_inside(struct adding *a, uint64_t offset)
 {
 	size_t size = a->range.end - a->range.start;
-	AUTO_FREE uint8_t *bytes = size <= FUNCTION_MAX ? malloc(size + 1) : NULL;
+	AUTO_FREE uint8_t *bytes = NULL;
 	AUTO_FREE char *name = NULL;
 	struct sdt_note note = {.provider = a->provider,
 		.kind = SDT_ENTRY,
@@ -319,8 +325,7 @@ static struct probe_error *add_inside(struct adding *a, uint64_t offset)
 	note.name = name;
 	if (!note.refused && offset >= size)
 		note.refused = outside;
-	if (!note.refused &&
-		(!bytes || object_read(a->object, a->range.start, bytes, size) != size))
+	if (!note.refused && !(bytes = read_code(a, a->range)))
 		note.refused = unreadable;
 	for (; !note.refused && at < offset; at += insn.length)
 		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
@@ -547,10 +552,11 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		.pc = a->range.start,
 		.size = a->range.end - a->range.start,
 		.aliases = a->aliases,
-		.start = a->range.start};
+		.start = a->range.start,
+		.breaks = a->entry.breaks,
+		.args = a->arch->return_args,
+		.frame = a->arch->return_frame};
 	struct probe_error *error = NULL;
-	struct arch_entry entry;
-	const char *why;
 	bool is_first;
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
@@ -560,20 +566,16 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	if (error)
 		return error;
 	note.name = name;
-	note.args = a->arch->return_args;
-	note.frame = a->arch->return_frame;
 	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
-	why = find_entry(a, &entry);
-	note.breaks = entry.breaks;
 	if (note.refused)
 		error = add_note(a, &note);
 	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
 		note.pc = e.items[i].pc;
 		/* A uprobe may be on the first instruction, whatever that is. */
 		is_first = note.pc == a->range.start;
-		note.refused = is_first ? why : NULL;
-		note.keep = is_first ? entry.keep : 0;
-		note.keep_short = is_first ? entry.keep_short : 0;
+		note.refused = is_first ? a->entry_refused : NULL;
+		note.keep = is_first ? a->entry.keep : 0;
+		note.keep_short = is_first ? a->entry.keep_short : 0;
 		note.args = e.items[i].is_tail ? "8@? 8@?" : a->arch->return_args;
 		error = add_note(a, &note);
 	}
@@ -766,23 +768,20 @@ static bool is_other_name(const struct adding *a, size_t from, size_t i)
 /* Joins other names of the function of name `self` in a->aliases. */
 static bool join_aliases(struct adding *a, size_t from, size_t end, size_t self)
 {
+	struct buffer names = {0};
 	size_t count = 0;
 
-	free(a->aliases);
-	a->aliases = strdup("");
-	for (size_t i = from; a->aliases && i < end && count < ALIASES_MAX; i++) {
-		AUTO_FREE char *before = a->aliases;
+	for (size_t i = from; i < end && count < ALIASES_MAX; i++) {
 		const char *plain = a->found[i].plain;
 
 		if (strcmp(plain, a->found[self].plain) == 0 ||
-			(i > from && strcmp(plain, a->found[i - 1].plain) == 0)) {
-			before = NULL;
+			(i > from && strcmp(plain, a->found[i - 1].plain) == 0))
 			continue;
-		}
-		if (asprintf(&a->aliases, "%s%s%s", before, *before ? ", " : "", plain) < 0)
-			a->aliases = NULL;
-		count++;
+		buffer_string(&names, count++ ? ", " : "");
+		buffer_string(&names, plain);
 	}
+	free(a->aliases);
+	a->aliases = buffer_take(&names, NULL);
 	return a->aliases;
 }
 
@@ -843,6 +842,7 @@ static void add_function(struct adding *a, size_t i)
 	a->name = name->plain;
 	a->range = name->range;
 	a->unknown = name->unknown;
+	find_entry(a);
 	if (!a->error && a->catalogue)
 		a->error = remember(a, name->symbol);
 	if (!a->error && wants(a, a->name, false))
@@ -931,8 +931,12 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	budget = FUNCTION_MAX + OVERLAP_MAX * object_size(object);
 	a.budget = &budget;
 	a.provider = provider_of(path);
-	if (!a.provider)
+	a.windows = malloc(sizeof(*a.windows));
+	if (!a.provider || !a.windows) {
+		free(a.provider);
+		free(a.windows);
 		return probe_error_no_memory();
+	}
 	if (a.before)
 		qsort(inout->items, a.before, sizeof(*inout->items), compare_notes);
 	if (!object_visit_functions(object, on_symbol, &a) && !a.error)
@@ -955,6 +959,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	}
 	free(a.undescribed);
 	splits_deinit(&split);
+	free(a.windows);
 	free(a.provider);
 	return a.error;
 }
