@@ -200,27 +200,16 @@ bool meaning_names_used(const char *text)
 	return false;
 }
 
-static bool has_text(const struct buffer *list, const char *text, size_t length)
-{
-	for (size_t at = 0; at < list->length; at += strlen(list->data + at) + 1)
-		if (strlen(list->data + at) == length &&
-			strncmp(list->data + at, text, length) == 0)
-			return true;
-	return false;
-}
-
-void meaning_members(const char *text, struct buffer *list)
+struct probe_error *meaning_want(const struct probe_catalogue *catalogue, const char *text)
 {
 	struct scanner scanner = {.at = text};
+	struct probe_error *error = NULL;
 	struct piece piece;
 
-	while (next_piece(&scanner, &piece)) {
-		if (!piece.is_name || expr_word_length(piece.text) == piece.length ||
-			has_text(list, piece.text, piece.length))
-			continue;
-		buffer_bytes(list, piece.text, piece.length);
-		buffer_char(list, '\0');
-	}
+	while (!error && next_piece(&scanner, &piece))
+		if (piece.is_name && expr_word_length(piece.text) < piece.length)
+			error = catalogue_want(catalogue, piece.text, piece.length);
+	return error;
 }
 
 bool meaning_begin_used(const char *text)

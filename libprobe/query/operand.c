@@ -252,6 +252,19 @@ struct arch_arg operand_cast(const struct arch_arg *arg, signed char cast)
 	return ret;
 }
 
+bool capture_is(const struct capture *a, const struct capture *b)
+{
+	if (a->step_count != b->step_count)
+		return false;
+	for (size_t i = 0; i < a->step_count; i++)
+		if (!arch_step_is(&a->steps[i], &b->steps[i]))
+			return false;
+	return a->arg == b->arg && a->cast == b->cast && a->has_index == b->has_index &&
+	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
+	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
+	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
+}
+
 const char *operand_parse(const char **at, struct capture *ret)
 {
 	struct operand_parser parser = {.at = *at, .ret = ret};

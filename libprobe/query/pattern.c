@@ -61,19 +61,6 @@ static bool take_arg(const char **at, uint8_t *ret)
 	return end != NULL;
 }
 
-bool capture_is(const struct capture *a, const struct capture *b)
-{
-	if (a->step_count != b->step_count)
-		return false;
-	for (size_t i = 0; i < a->step_count; i++)
-		if (!arch_step_is(&a->steps[i], &b->steps[i]))
-			return false;
-	return a->arg == b->arg && a->cast == b->cast && a->has_index == b->has_index &&
-	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
-	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
-	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
-}
-
 /* Parses a string's length: an argument, or bytes. */
 static const char *parse_length(const char **at, struct capture *capture)
 {
@@ -539,7 +526,7 @@ static struct probe_error *parse(const struct pattern_text *parser)
 		return expected ? mistake(parser, captures, expected) : NULL;
 	}
 	parser->pattern->named_list = captures;
-	return catalogue_want(parser->pattern->catalogue, captures);
+	return meaning_want(parser->pattern->catalogue, captures);
 }
 
 /* Allocates a pattern with a copy of the text. Returns NULL if out of memory. */

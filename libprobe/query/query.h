@@ -74,8 +74,6 @@ enum {
 	CATALOGUE_FILE_MAX = 1024 * 1024 /* maximum size of a file, in bytes */
 };
 
-struct buffer; /* libprobe/base/buffer.h */
-
 /* A type whose numbers have words: a line `words`. */
 struct catalogue_words {
 	const char *name;
@@ -138,9 +136,9 @@ const struct catalogue_file *catalogue_learned_file(
 PROBE_MUST_CHECK struct probe_error *catalogue_learn(const struct probe_catalogue *catalogue,
 	struct object *object, const char *provider, struct types_function *functions,
 	size_t count);
-/* Asks for the members of structures that a text names, when functions are learned. */
+/* Asks for a member of structures, such as "order->id", when functions are learned. */
 PROBE_MUST_CHECK struct probe_error *catalogue_want(
-	const struct probe_catalogue *catalogue, const char *text);
+	const struct probe_catalogue *catalogue, const char *member, size_t length);
 
 /*
  * Returns the argument that a word of probe_meaning.same means, by name or as argN; or -1.
@@ -553,8 +551,9 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 
 /* Returns true if a text contains words that can only be arguments' names. */
 bool meaning_names_used(const char *text);
-/* Adds the members of structures that a text names to a list of texts that end with a NUL. */
-void meaning_members(const char *text, struct buffer *list);
+/* Asks the catalogue for the members of structures that a text names. */
+PROBE_MUST_CHECK struct probe_error *meaning_want(
+	const struct probe_catalogue *catalogue, const char *text);
 /*
  * Returns which argument of a description a capture shows, by its index: that of a member of a
  * structure, or capture.arg.
@@ -671,6 +670,12 @@ static inline uint16_t select_times(const struct select_probe *probe)
 
 /* Are these the exits and the entry of the functions with one name in a file? */
 bool select_is_exit_of(const struct select_probe *exit, const struct select_probe *entry);
+/*
+ * Returns the entry to which exits belong, or NULL. It is searched for from the exits back to
+ * `first`: the probes of a module are sorted by name.
+ */
+const struct select_probe *select_entry_of(
+	const struct select_probe *first, const struct select_probe *exit);
 
 /* The selected probes, and their sites by probe. Initialise with {0}. */
 struct selection {

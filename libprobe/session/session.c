@@ -526,7 +526,7 @@ static struct probe_error *init_asked(struct probe_session *s, const struct prob
 	for (size_t i = 0; i < o->gather.key_count && i < PROBE_KEYS_MAX; i++)
 		texts[4 + i] = o->gather.keys[i];
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && o->catalogue && !error; i++)
-		error = texts[i] ? catalogue_want(o->catalogue, texts[i]) : NULL;
+		error = texts[i] ? meaning_want(o->catalogue, texts[i]) : NULL;
 	if (error)
 		return error;
 	wrong = asked_init_named(&s->asked, o, request->patterns, request->pattern_count);

@@ -221,7 +221,7 @@ static void test_functions(void **state)
 	assert_int_equal(meaning_shown(m, &captures[0]), ARCH_FUNCTION_ARGS);
 	captures[0].steps[0].offset = 9;
 	assert_int_equal(meaning_shown(m, &captures[0]), 0);
-	/* Of others, only the registers are known. */
+	/* A function that no file describes has registers, whose sizes are unknown. */
 	m = probe_catalogue_find(catalogue, "fn:app", "unknown", 18);
 	assert_ptr_equal(m, catalogue_any_function(false));
 	assert_string_equal(catalogue_sized(m, registers, text), registers);
