@@ -36,18 +36,7 @@ static struct probe_error *add_call(const struct trace_tracer *tracer,
 	const struct probe_trace_hit *its, const struct probe_session_probe *probe)
 {
 	struct trace_target *target = its->traced ? its->traced->data : NULL;
-	const struct probe_hit *hit = its->hit;
-	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
-		.time_ns = hit->time_ns,
-		.provider = probe->provider,
-		.name = probe->name,
-		.pid = hit->pid,
-		.tid = hit->tid,
-		.cpu = hit->cpu,
-		.pc = hit->pc,
-		.comm = its->comm,
-		.args = hit->args,
-		.arg_count = hit->arg_count};
+	const struct probe_event event = probe_event_of_hit(its->hit, probe, its->comm);
 
 	/* The calls of the program that this process ran before have not ended. */
 	if (target && !target->has_calls)

@@ -4,6 +4,23 @@
 
 #include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
+#include "probe/session.h"
+
+struct probe_event probe_event_of_hit(
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm)
+{
+	return (struct probe_event){.kind = PROBE_EVENT_HIT,
+		.time_ns = hit->time_ns,
+		.provider = probe->provider,
+		.name = probe->name,
+		.pid = hit->pid,
+		.tid = hit->tid,
+		.cpu = hit->cpu,
+		.pc = hit->pc,
+		.comm = comm,
+		.args = hit->args,
+		.arg_count = hit->arg_count};
+}
 
 static size_t text_size(const char *text)
 {

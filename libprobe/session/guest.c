@@ -42,19 +42,7 @@ void wire_put_look(struct buffer *out, pid_t pid)
 bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
-	const struct probe_event event = {
-		.kind = PROBE_EVENT_HIT,
-		.time_ns = hit->time_ns,
-		.provider = probe->provider,
-		.name = probe->name,
-		.pid = hit->pid,
-		.tid = hit->tid,
-		.cpu = hit->cpu,
-		.pc = hit->pc,
-		.comm = comm,
-		.args = hit->args,
-		.arg_count = hit->arg_count,
-	};
+	const struct probe_event event = probe_event_of_hit(hit, probe, comm);
 	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 

@@ -25,13 +25,7 @@ static bool add_hit(const struct probe_hit *hit, void *data)
 	const struct following *f = data;
 	size_t count;
 	const struct probe_session_probe *probes = probe_session_probes(f->session, &count);
-	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
-		.time_ns = hit->time_ns,
-		.provider = probes[hit->probe].provider,
-		.name = probes[hit->probe].name,
-		.pid = hit->pid,
-		.tid = hit->tid,
-		.pc = hit->pc};
+	const struct probe_event event = probe_event_of_hit(hit, &probes[hit->probe], NULL);
 
 	check(probe_calls_add(f->calls, &event));
 	return true;

@@ -52,6 +52,12 @@ struct probe_event {
 	uint64_t texts;
 };
 
+struct probe_session_probe;
+
+/* Returns a hit as an event, which points to the hit's, the probe's and comm's memory. */
+struct probe_event probe_event_of_hit(
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm);
+
 /*
  * Finds the value of the probe's argument with this number: `arg1` in `record 'PROBE(str(arg1))'`
  * is number 1, although it is the only argument of the event. An argument may have been recorded
