@@ -36,6 +36,7 @@
 
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 enum {
+	READINGS = 5,	/* of which the least disturbed one counts */
 	NEAR_NS = 200,	/* allowed distance between a line and a pair */
 	SET_NS = 20000, /* how much two readings may differ although the clock was not set */
 	CORRECTION = 2	/* a correction runs at most this many times faster or slower */
@@ -73,7 +74,7 @@ static void clock_pair(
 {
 	uint64_t best = UINT64_MAX;
 
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < READINGS; i++) {
 		uint64_t before = clock_stamp(clock), ns = clock_ns(id);
 		uint64_t width = clock_stamp(clock) - before;
 
@@ -87,11 +88,16 @@ static void clock_pair(
 
 uint64_t clock_now_offset_ns(void)
 {
-	const struct clock steady = {.counter = NULL};
-	uint64_t steady_ns, now_ns;
+	uint64_t before, now, after;
 
-	clock_pair(&steady, CLOCK_REALTIME, &steady_ns, &now_ns);
-	return now_ns - steady_ns;
+	for (int i = 0; i < READINGS; i++) {
+		before = clock_monotonic_ns();
+		now = clock_now_ns();
+		after = clock_monotonic_ns();
+		if (after - before < SET_NS)
+			break;
+	}
+	return now - before;
 }
 
 void clock_init(struct clock *clock, uint64_t (*counter)(void))
