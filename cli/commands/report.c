@@ -250,16 +250,12 @@ static struct probe_error *report(void *data, int *status_ret)
 
 	if (!error)
 		error = catalogue_open(&options->catalogue);
-	if (!error && options->self) {
-		error = report_self(options, status_ret);
-		probe_catalogue_free(options->catalogue);
-		return error;
-	}
-	for (size_t i = 0; !error && i < options->common.operand_count; i++)
+	for (size_t i = 0; !error && !options->self && i < options->common.operand_count; i++)
 		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
 	if (!error)
-		error = print(options, summaries);
-	if (!error)
+		error = options->self ? report_self(options, status_ret)
+				      : print(options, summaries);
+	if (!error && !options->self)
 		error = probe_summary_check_keys(summaries[0], summaries[1]);
 	for (size_t i = 0; i < RECORDS_MAX; i++)
 		probe_summary_free(summaries[i]);

@@ -68,7 +68,9 @@ static void name_type(struct buffer *out, const struct probe_arg *arg)
 	buffer_unsigned(out, arg->size * 8);
 }
 
-/* Returns the description of a function's entry or exits, perhaps that of any; or NULL of a probe.
+/*
+ * Returns how a function's entry or exits are described; if no file does it, the description of all
+ * functions. Returns NULL for a static probe.
  */
 static const struct probe_meaning *function_meaning(
 	const struct listing *listing, const struct probe_site *site)
@@ -309,11 +311,16 @@ static bool is_exit(const struct probe_site *site)
 	       strcmp(site->name + length - suffix, exits_suffix) == 0;
 }
 
+/* Returns the bytes of a name, for exits those of the function's. */
+static size_t name_length(const struct probe_site *site)
+{
+	return strlen(site->name) - (is_exit(site) ? sizeof(exits_suffix) - 1 : 0);
+}
+
 /* Compares names. The exits of a function are listed with its entry. */
 static int compare_probes(const struct listed_site *a, const struct listed_site *b)
 {
-	size_t left = strlen(a->site->name) - (is_exit(a->site) ? sizeof(exits_suffix) - 1 : 0);
-	size_t right = strlen(b->site->name) - (is_exit(b->site) ? sizeof(exits_suffix) - 1 : 0);
+	size_t left = name_length(a->site), right = name_length(b->site);
 	int order = strcmp(a->site->provider, b->site->provider);
 
 	if (a->module != b->module)
@@ -367,8 +374,7 @@ static struct probe_error *add_function(struct grid *grid, const struct listing 
 	const struct probe_site *site = group->items[0].site;
 	const char *entry = NULL, *exits = NULL;
 	struct probe_error *error;
-	size_t length = strlen(site->name) - (is_exit(site) ? sizeof(exits_suffix) - 1 : 0);
-	AUTO_FREE char *name = strndup(site->name, length);
+	AUTO_FREE char *name = strndup(site->name, name_length(site));
 	uint64_t size = 0;
 
 	if (!name)
@@ -410,7 +416,7 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 	struct probe_error *error;
 	size_t with = 0;
 	const struct probe_meaning *function = function_meaning(listing, site);
-	/* Does no file describe the function? */
+	/* true if no file describes the function */
 	bool is_unknown = function && strcmp(function->provider, site->provider) != 0;
 
 	if (listing->show_pid)

@@ -789,9 +789,8 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		struct trace_tracer *tracer = &trace->tracers[i];
 
 		/* In JSON, the text for a number is a field of its own. */
-		tracer->options.described =
-			tracer->calls || (tracer->output == PROBE_TRACER_HITS &&
-						 !trace->settings.json && !trace->directory);
+		tracer->options.described |= tracer->output == PROBE_TRACER_HITS &&
+					     !trace->settings.json && !trace->directory;
 		tracer->options.texts = tracer->output == PROBE_TRACER_HITS ||
 					tracer->output == PROBE_TRACER_HITS_JSON ||
 					tracer->output == PROBE_TRACER_FLIGHT;

@@ -126,10 +126,9 @@ bool metric_row_labels(const struct probe_table_row *row, const struct probe_vie
  *
  *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
  *			are in ticks of a clock. Each is counted by its middle, which is off by at
- *			most 1.6 %, and stays in its bucket when the length of a tick is known more
- *precisely.
- *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets have the same ends, so this
- *is exact. doubles		2^-10 ... 2^30, exact except for a value that equals a bound
+ *			most 1.6 %, and stays in its bucket when the tick is known better.
+ *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1: the ends of the row's buckets, so exact
+ *	doubles		2^-10 ... 2^30, exact except for a value that equals a bound
  *
  * Negative values are in the first bucket.
  */

@@ -107,7 +107,6 @@ static struct probe_error *take_turns(struct commit *c)
 static struct probe_error *prepare_text(struct commit *c)
 {
 	struct edits *text = &c->transaction->text;
-
 	struct probe_error *error = find_sites(c) ? take_turns(c) : probe_error_no_memory();
 
 	if (error)
@@ -234,6 +233,36 @@ static struct probe_error *prepare_registry(const struct commit *c)
 
 /* ---- Verifying ------------------------------------------------------------------------ */
 
+/* Verifies one site. */
+static struct probe_error *verify_site(const struct commit *c, size_t k)
+{
+	const struct edits *text = &c->transaction->text;
+	const struct commit_site *at = &c->sites[k];
+	const uint8_t *found = edits_found(text, 2 * k);
+	uintmax_t address = text->items[2 * k].address;
+	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
+	const struct reg_site *reg = &site_of(at)->reg;
+	/* A patched site must hold its jump, a new one what its plan allows. */
+	bool differs =
+		found &&
+		(site_of(at)->is_new ? !plan_holds(at->install->change->arch, selected(at)->plan,
+					       selected(at)->chosen, found)
+				     : memcmp(found, reg->patched, reg->length) != 0);
+
+	at->install->change->gone |= !found;
+	at->install->change->differs |= differs;
+	if (!found)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
+			probe->name, address, probe->module->path);
+	if (differs)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"%s:%s: the memory at %#jx does not hold what %s holds: another "
+			"tool may have patched it",
+			probe->provider, probe->name, address, probe->module->path);
+	return NULL;
+}
+
 /*
  * Verifies all sites and hops, or only hops if nothing has changed since the check before the stop.
  */
@@ -243,36 +272,8 @@ static struct probe_error *verify(const struct commit *c)
 	bool is_known = edits_are_as_noted(text);
 	struct probe_error *error = NULL;
 
-	for (size_t k = 0; k < c->site_count && !is_known; k++) {
-		const struct commit_site *at = &c->sites[k];
-		const uint8_t *found = edits_found(text, 2 * k);
-
-		if (!edits_is_due(text, 2 * k))
-			continue;
-		uintmax_t address = text->items[2 * k].address;
-		const struct select_probe *probe =
-			&at->install->selection->probes[selected(at)->probe];
-		const struct reg_site *reg = &site_of(at)->reg;
-		/* A patched site must hold its jump, a new one what its plan allows. */
-		bool differs =
-			found &&
-			(site_of(at)->is_new
-					? !plan_holds(at->install->change->arch, selected(at)->plan,
-						  selected(at)->chosen, found)
-					: memcmp(found, reg->patched, reg->length) != 0);
-
-		at->install->change->gone |= !found;
-		at->install->change->differs |= differs;
-		if (!found)
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
-				probe->name, address, probe->module->path);
-		if (differs)
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: the memory at %#jx does not hold what %s holds: another "
-				"tool may have patched it",
-				probe->provider, probe->name, address, probe->module->path);
-	}
+	for (size_t k = 0; k < c->site_count && !is_known && !error; k++)
+		error = edits_is_due(text, 2 * k) ? verify_site(c, k) : NULL;
 	for (size_t i = 0; i < c->hop_count && !error; i++) {
 		const struct commit_site *at = &c->sites[c->hops[i]];
 		const struct select_probe *probe =

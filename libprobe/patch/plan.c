@@ -25,7 +25,7 @@
  *
  * Sites may be adjacent, one nop after another. Each nop may have another tool's breakpoint, so all
  * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c).
- *This is correct if no branch leads to an address right after one of the nops: then a thread that
+ * This is correct if no branch leads to an address right after one of the nops: then a thread that
  * reaches the jump has passed all the nops. Rows of short nops may be long (see "Rows" below). Rows
  * with longer nops between the short ones have up to PLAN_NOPS_MAX bytes.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parts of functions that no symbol names. GCC moves what rarely runs out of a function, into a
- *part of its own (NAME.cold), which a stripped file still describes in .eh_frame:
+ * part of its own (NAME.cold), which a stripped file still describes in .eh_frame:
  *
  *	function	...
  *			jz part + 8	a jump to another part, or a tail call?
@@ -10,9 +10,9 @@
  *
  * A range is a part of a function if it is entered only by jumps of that function: the function
  * counts its jumps (functions.c), and here are all references of the file, found in the bytes at
- *any offset (arch.scan), also calls, constants and addresses in data. Equal numbers are a proof;
- *bytes that look like a reference by chance make them differ. Short branches are not counted: the
- *code around is decoded instead.
+ * any offset (arch.scan), also calls, constants and addresses in data. Equal numbers are a proof;
+ * bytes that look like a reference by chance make them differ. Short branches are not counted: the
+ * code around is decoded instead.
  */
 #include <elf.h>
 #include <stdlib.h>

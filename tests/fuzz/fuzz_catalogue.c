@@ -15,7 +15,8 @@ static void check(const struct probe_meaning *m, const struct probe_catalogue *c
 	for (size_t i = 0; i < m->arg_count; i++) {
 		const struct probe_arg_meaning *arg = &m->args[i];
 
-		require(*arg->name && !catalogue_is_reserved(arg->name, strlen(arg->name)),
+		require(*arg->name && (arg->is_hidden ||
+					      !catalogue_is_reserved(arg->name, strlen(arg->name))),
 			"a name");
 		if (arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES)
 			require(arg->length < m->arg_count &&

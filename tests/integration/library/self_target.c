@@ -16,7 +16,7 @@
  *	follow, unfollow	libraries: "ok", or the error
  *	told			what was told of libraries since: "told SITES REFUSED ERRORS"
  *	race LIBRARY N		opens and closes it N times, while a thread cycles selftest:hit:
- *"ok"
+ * "ok"
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
  * the median of the rounds (of the slowest thread in each). -z sleeps between rounds, so that a
  * tracer can empty its buffers. -p makes each thread hit RATE times a second (pace.h); NS is
  * then 10^9 / RATE if it succeeded. -w says where the text is: constant, data (a variable), stack
- *(of each thread, two pages above its stack pointer) or heap. -b and -a print "ready PID" and wait
+ * (of each thread, two pages above its stack pointer) or heap. -b and -a print "ready PID" and wait
  * for a line, before and after.
  *
  * SITE is the body of the loop:

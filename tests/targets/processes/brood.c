@@ -12,7 +12,7 @@
  *	open			each thread opens and closes a library (PROGRAM), while
  *				one more thread vforks ARGS…
  * Prints "N ended, N wrong". If a child's end is not reported within a minute, that child counts as
- *wrong, and no others are waited for.
+ * wrong, and no others are waited for.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -7,10 +7,10 @@
  * In each round, outer begins in the main context, which then resumes another one, where inner
  * begins; outer ends; and inner ends when the main context has resumed it once more. Both are
  * fibers:work__start(name, id) and fibers:work__done(name, id), whose names are in different
- *places. At last there is one end, of "stray", that has no begin.
+ * places. At last there is one end, of "stray", that has no begin.
  *
  * Prints what it did as one line of JSON: for each name, the number and the sums of times inside
- *the probes (`inner`) and around them (`outer`), which a tracer's time lies between.
+ * the probes (`inner`) and around them (`outer`), which a tracer's time lies between.
  */
 #include <string.h>
 #include <sys/sdt.h>

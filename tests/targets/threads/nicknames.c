@@ -9,7 +9,7 @@
  *				them, its name is NEW
  *
  * and is answered, when it has ended, with "done". `main NAME` names the first thread. Probes:
- *nicknames:begin(i) and nicknames:done(i) around nicknames:hit(i, WAY's first letter).
+ * nicknames:begin(i) and nicknames:done(i) around nicknames:hit(i, WAY's first letter).
  */
 #include <pthread.h>
 #include <string.h>

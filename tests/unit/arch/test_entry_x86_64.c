@@ -110,7 +110,7 @@ static void test_breakpoints(void **state)
 		{frame, 1 << 8 | 1 << 10, 10, 4, NULL},
 		{frame, 1 << 8 | 1 << 12, 12, 4, NULL},
 		{frame, 1 << 5, 8, 8, NULL},
-		/* What follows returns. */
+		/* The instruction behind it returns. */
 		{leaf, 1 << 4, ARCH_NO_JUMP, 2, NULL},
 		{leaf, 1 << 3, 0, 0, "a debugger's breakpoint would be inside the jump"},
 	};

@@ -4,7 +4,7 @@
  * of it (make check-aarch64).
  *
  *	block	4 MiB of brk, each with a number of its own: all that is led to, or read as a
- *literal, is here. In the middle of it is one instruction that was chosen at random.
+ * literal, is here. In the middle of it is one instruction that was chosen at random.
  *	copy	of that instruction, near the middle or as far away as a jump leads
  *	data	which registers point to, and a stack
  *
