@@ -75,7 +75,7 @@ struct adding {
 	struct object_range range;
 	const char *name, *unknown;
 	char *aliases;
-	/* What has to stay at its entry, and why the entry cannot be patched, or NULL. */
+	/* Its entry, and why that cannot be patched, or NULL. */
 	struct arch_entry entry;
 	const char *entry_refused;
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */

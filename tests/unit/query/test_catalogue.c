@@ -225,6 +225,7 @@ static void test_functions(void **state)
 	m = probe_catalogue_find(catalogue, "fn:app", "unknown", 18);
 	assert_ptr_equal(m, catalogue_any_function(false));
 	assert_string_equal(catalogue_sized(m, registers, text), registers);
+	assert_string_equal(catalogue_sized(m, "", text), "");
 	m = probe_catalogue_find(catalogue, "fn:libc", "open:return", 2);
 	assert_int_equal(m->args[0].size, -4);
 	probe_catalogue_free(catalogue);
