@@ -48,12 +48,12 @@ enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 64 };
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < INSIDE_BITS, "a window has a bit for each byte");
 
 static const char table_unreadable[] = "its exception table cannot be read";
-static const char entered[] = "something in the module may jump to the bytes after the nop";
-static const char entered_short[] = "a branch enters the instructions after the nop";
-static const char landing_pad[] = "an exception lands in the bytes after the nop";
-static const char function_starts[] = "a function may start in the bytes after the nop";
-static const char signal_return[] = "signal handlers return to the bytes after the nop";
-static const char another_site[] = "another site is in the bytes after the nop";
+static const char entered[] = "something in the module may jump to the bytes after the site";
+static const char entered_short[] = "a branch enters the instructions after the site";
+static const char landing_pad[] = "an exception lands in the bytes after the site";
+static const char function_starts[] = "a function may start in the bytes after the site";
+static const char signal_return[] = "signal handlers return to the bytes after the site";
+static const char another_site[] = "another site is in the bytes after the site";
 
 struct around {
 	struct object_range range;
@@ -395,22 +395,22 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	case ARCH_MOVE_OK:
 		return NULL;
 	case ARCH_MOVE_UNDECODABLE:
-		return "the bytes after the nop cannot be decoded";
+		return "the bytes after the site cannot be decoded";
 	case ARCH_MOVE_TRUNCATED:
-		return "the code ends after the nop";
+		return "the code ends after the site";
 	case ARCH_MOVE_CALL_INSIDE:
-		return "a call returns to the bytes after the nop";
+		return "a call returns to the bytes after the site";
 	case ARCH_MOVE_FLOW_INSIDE:
 		/*
 		 * Padding behind a jump or return may be overwritten unless something leads to it.
 		 */
-		return moved->padding ? NULL : "a jump or return follows the nop";
+		return moved->padding ? NULL : "a jump or return follows the site";
 	case ARCH_MOVE_UNSUPPORTED:
-		return "an instruction after the nop cannot run elsewhere";
+		return "an instruction after the site cannot run elsewhere";
 	case ARCH_MOVE_OUT_OF_REACH:
-		return "an instruction after the nop refers to something too far away";
+		return "an instruction after the site refers to something too far away";
 	}
-	return "the instructions after the nop cannot be moved";
+	return "the instructions after the site cannot be moved";
 }
 
 /* Orders by address, then by the window's length. */

@@ -22,14 +22,14 @@ const char plan_crosses[] = "the jump would cross a page, and could not be writt
 const char plan_no_decoder[] =
 	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
 
-const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
+const char plan_in_distance[] = "another site, where other tools put breakpoints, "
 				"would be part of the jump's distance";
 
 const char plan_breakpoint[] =
 	"a debugger's breakpoint for the function would be inside the jump, or a uprobe there "
 	"would leave a wrong one";
 
-const char plan_code_ends[] = "the code ends after the nop";
+const char plan_code_ends[] = "the code ends after the site";
 
 const char plan_leads_nowhere[] =
 	"the address that its bytes would jump to is in the file itself, or below all memory";

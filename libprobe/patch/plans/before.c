@@ -31,10 +31,10 @@
 enum { CHUNK_BYTES = 4096, PAGE_BYTES = 4096 };
 
 static const char no_start[] = "its function cannot be decoded from the start: the instructions "
-			       "before the nop are unknown";
-static const char no_room[] = "too few instructions that fall through stand before the nop";
+			       "before the site are unknown";
+static const char no_room[] = "too few instructions that fall through stand before the site";
 static const char cannot_move[] =
-	"the instructions before the nop cannot move, or something may enter them";
+	"the instructions before the site cannot move, or something may enter them";
 
 /* The last movable instructions before a site, in ascending order. */
 struct begins {

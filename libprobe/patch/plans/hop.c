@@ -246,7 +246,7 @@ static struct probe_error *prove_spares(struct planning *p, struct spares *s)
 /* ==== Hop ===================================================================================== */
 
 static const char no_spare[] =
-	"no five unused bytes are within reach of a short jump after the nop";
+	"no five unused bytes are within reach of a short jump after the site";
 
 /* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
 static bool fits(const struct plan *plan, const struct plan_way *way)

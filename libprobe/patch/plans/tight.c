@@ -39,8 +39,8 @@ enum { PAGE = 4096 };
 
 static const char no_twins[] = "there are no two jumps that begin one byte apart";
 static const char no_parts[] = "no part of a jump can be chosen alone";
-static const char near_site[] = "another site is in the bytes after the nop";
-static const char page_end[] = "a page ends in the bytes after the nop";
+static const char near_site[] = "another site is in the bytes after the site";
+static const char page_end[] = "a page ends in the bytes after the site";
 
 /* Returns true if a site has a short nop, no room for a jump, and no other possible plan. */
 static bool is_tight(const struct planning *p, const struct plan *plan)

@@ -61,8 +61,8 @@ fn:program:leaves refused threads of the program make calls for the controller b
 fn:program:leaves:return refused threads of the program make calls for the controller by this code
 fn:program:plain behind
 fn:program:plain:return before
-fn:program:restores refused an instruction after the nop cannot run elsewhere
-fn:program:sleeps refused an instruction after the nop cannot run elsewhere
+fn:program:restores refused an instruction after the site cannot run elsewhere
+fn:program:sleeps refused an instruction after the site cannot run elsewhere
 fn:program:sleeps:return refused threads of the program make calls for the controller by this code
 T
 while [ "$(readlink /proc/$pid/exe)" != "$SCRATCH/program" ]; do pause; done

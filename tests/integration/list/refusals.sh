@@ -8,8 +8,8 @@ need_short_nops
 need jq
 need_attach
 
-branch='something in the module may jump to the bytes after the nop'
-hop='a branch enters the instructions after the nop'
+branch='something in the module may jump to the bytes after the site'
+hop='a branch enters the instructions after the site'
 in_use='the address that its bytes would jump to is in use, or where the heap or the stack grows'
 program=$TARGETS/taken
 
@@ -73,7 +73,7 @@ for listed in before file; do
 	same "$listed: neighbours" "$(jq -r 'select(.shared) | "\(.name) \(.plan)"' "$SCRATCH/$listed" | sort | tr '\n' ' ')" \
 		"one_first behind one_second behind row_first behind row_fourth behind row_second behind row_third behind "
 	same "$listed: instead" "$(jq -r 'select(.name == "four_second").instead' "$SCRATCH/$listed")" \
-		"another site is in the bytes after the nop"
+		"another site is in the bytes after the site"
 	jq -r 'select(.together).together_reason' "$SCRATCH/$listed" |
 		grep -q "its bytes overlap those of another patched site\|could lead to are taken" ||
 		fail "$listed: conflicts: $(cat "$SCRATCH/$listed")"

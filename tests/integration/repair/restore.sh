@@ -76,7 +76,7 @@ same "all or nothing" "$answer" "0 0 0 0 0"
 same_state "$pid"
 "$PROBECTL" enable --keep-going -p "$pid" 'demo:*' stuck:site >"$SCRATCH/out" 2>"$SCRATCH/err"
 case $(uname -m) in
-x86_64) reason='a jump or return follows the nop' ;;
+x86_64) reason='a jump or return follows the site' ;;
 *) reason='the bytes there are not the nop' ;;
 esac
 grep -q "stuck:site.*: .*$reason" "$SCRATCH/err" ||

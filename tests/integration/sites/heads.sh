@@ -44,7 +44,7 @@ for name in entered first; do
 	"$PROBECTL" enable --plan before -p "$pid" "heads:$name" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	same "heads:$name is refused: status" "$?" 1
 done
-grep -q 'too few instructions that fall through stand before the nop' "$SCRATCH/err" ||
+grep -q 'too few instructions that fall through stand before the site' "$SCRATCH/err" ||
 	fail "heads:first: $(cat "$SCRATCH/err")"
 same_state "$pid"
 

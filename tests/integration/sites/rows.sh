@@ -55,7 +55,7 @@ for name in rows:rbranch_1 rows:rbranch_60; do
 	[ "$(uname -m)" = x86_64 ] || break
 	"$PROBECTL" enable -p "$pid" "$name" >"$SCRATCH/branch.out" 2>"$SCRATCH/branch.err" &&
 		fail "$name is on"
-	says branch "a branch enters the instructions after the nop"
+	says branch "a branch enters the instructions after the site"
 done
 same_state "$pid"
 

@@ -114,7 +114,7 @@ static void fill(struct top_model *model)
 	add(model, "postgresql", "sort__start", 0)->on = false;
 	row = add(model, "postgresql", "mark__dirty", 0);
 	row->refused = 1;
-	row->reason = strdup("a branch enters the instructions after the nop");
+	row->reason = strdup("a branch enters the instructions after the site");
 	model_arrange(model);
 }
 
@@ -168,7 +168,7 @@ static void test_screen(void **state)
 		"                                                   ");
 	line_is(&frame, 6, "-postgresql:sort__start                        0");
 	line_is(&frame, 7, "");
-	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the nop");
+	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the site");
 	model_find(&model, "postgresql", "query__done")->unkeyed = 7;
 	draw(&frame, &model, 99, 10);
 	line_is(&frame, 1,

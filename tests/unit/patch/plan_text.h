@@ -8,10 +8,10 @@
 #include "elf/sdt.h"
 #include "libprobe/patch/patch.h"
 
-static const char plan_entered[] = "something in the module may jump to the bytes after the nop";
-static const char plan_entered_short[] = "a branch enters the instructions after the nop";
-static const char plan_call_returns[] = "a call returns to the bytes after the nop";
-static const char plan_jumps[] = "a jump or return follows the nop";
+static const char plan_entered[] = "something in the module may jump to the bytes after the site";
+static const char plan_entered_short[] = "a branch enters the instructions after the site";
+static const char plan_call_returns[] = "a call returns to the bytes after the site";
+static const char plan_jumps[] = "a jump or return follows the site";
 
 /* The beginning of a text: NOTE NAME makes the note of the site at the label site_NAME. */
 static const char plan_text_head[] =

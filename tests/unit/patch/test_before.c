@@ -16,10 +16,10 @@
 #include "tests/unit/skip.h"
 
 static const char no_start[] = "its function cannot be decoded from the start: the instructions "
-			       "before the nop are unknown";
-static const char no_room[] = "too few instructions that fall through stand before the nop";
+			       "before the site are unknown";
+static const char no_room[] = "too few instructions that fall through stand before the site";
 static const char cannot_move[] =
-	"the instructions before the nop cannot move, or something may enter them";
+	"the instructions before the site cannot move, or something may enter them";
 
 static const char head[] =
 	".macro OCAML name\n"

@@ -79,7 +79,7 @@ static void test_windows_that_overlap(void **state)
 /* What somebody else may break into is never moved. */
 static void test_neighbours(void **state)
 {
-	static const char another_site[] = "another site is in the bytes after the nop";
+	static const char another_site[] = "another site is in the bytes after the site";
 	struct plan plans[4];
 
 	(void)state;
@@ -319,10 +319,10 @@ static void test_before(void **state)
 		"site_f: nop\n ret\n .cfi_endproc\n"
 		" NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n NOTE f\n";
 	static const char *const too_few =
-		"too few instructions that fall through stand before the nop";
+		"too few instructions that fall through stand before the site";
 	static const char *const reasons[] = {NULL, NULL,
-		"the instructions before the nop cannot move, or something may enter them", too_few,
-		too_few, too_few};
+		"the instructions before the site cannot move, or something may enter them",
+		too_few, too_few, too_few};
 	static const uint8_t lengths[] = {8, 5, 0, 0, 0, 0};
 	const char *reason;
 	struct plan plans[6];
@@ -384,9 +384,9 @@ static void test_tight(void **state)
 		" .balign 4096\n .skip 4091\n"
 		"k: .cfi_startproc\nsite_g: nop\n lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
 		" NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n NOTE f\n NOTE g\n";
-	static const char near_site[] = "another site is in the bytes after the nop";
-	static const char entered[] = "a branch enters the instructions after the nop";
-	static const char page_end[] = "a page ends in the bytes after the nop";
+	static const char near_site[] = "another site is in the bytes after the site";
+	static const char entered[] = "a branch enters the instructions after the site";
+	static const char page_end[] = "a page ends in the bytes after the site";
 	static const struct {
 		uint8_t twin, part, jump;
 		const char *no_twin, *no_part;
@@ -440,7 +440,7 @@ static void test_pun_of_another_site(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(chosen_of(&plans[i], &pun, 1, &reason), PROBE_PLAN_REFUSED);
 		assert_string_equal(reason,
-			"the nop of another site, where other tools put breakpoints, would be "
+			"another site, where other tools put breakpoints, would be "
 			"part of the jump's distance");
 	}
 	assert_int_equal(chosen_of(&plans[3], &pun, 1, &reason), PROBE_PLAN_PUN);

@@ -9,11 +9,11 @@
 
 /* ---- Functions ---------------------------------------------------------------------- */
 
-static const char landing_pad[] = "an exception lands in the bytes after the nop";
-static const char undecodable[] = "the bytes after the nop cannot be decoded";
-static const char function_starts[] = "a function may start in the bytes after the nop";
-static const char signal_return[] = "signal handlers return to the bytes after the nop";
-static const char unsupported[] = "an instruction after the nop cannot run elsewhere";
+static const char landing_pad[] = "an exception lands in the bytes after the site";
+static const char undecodable[] = "the bytes after the site cannot be decoded";
+static const char function_starts[] = "a function may start in the bytes after the site";
+static const char signal_return[] = "signal handlers return to the bytes after the site";
+static const char unsupported[] = "an instruction after the site cannot run elsewhere";
 
 /* SITE, and labels in the bytes after it: at each byte that a jump covers, and after the jump. */
 #define BYTES "in1: cwtl\nin2: cwtl\nin3: cwtl\nin4: cwtl\nin5: lea 1(%rax), %rax\nin6: "
