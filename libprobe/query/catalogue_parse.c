@@ -99,12 +99,15 @@ static char *take_rest(struct probes_text *p)
 
 static bool is_identifier(const char *text)
 {
-	if (isdigit((unsigned char)*text) || !*text)
-		return false;
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && *text != '_')
-			return false;
-	return true;
+	return *text && !isdigit((unsigned char)*text) && !text[expr_word_length(text)];
+}
+
+/* Is this a member of an argument, such as order->customer.name? */
+static bool is_member(const char *text)
+{
+	size_t name = expr_word_length(text), members = expr_members_length(text + name);
+
+	return name && !isdigit((unsigned char)*text) && members && !text[name + members];
 }
 
 bool catalogue_is_reserved(const char *word, size_t length)
@@ -290,9 +293,9 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 			FLOATS, ARCH_FUNCTION_ARGS - FLOATS);
 	if (index == end)
 		return mistake(p, "a probe has at most %d arguments", CATALOGUE_ARGS_MAX);
-	if (!place && !is_identifier(word))
-		return mistake(
-			p, "'%s' is no name of an argument: expected letters, digits and _", word);
+	if (place ? !is_member(word) || !*place : !is_identifier(word))
+		return mistake(p, "'%s' is no name of an argument: expected %s", word,
+			place ? "ARG->MEMBER@PLACE" : "letters, digits and _");
 	if (catalogue_is_reserved(word, strlen(word)))
 		return mistake(p,
 			"no argument can be called '%s': in an expression, this is "

@@ -66,6 +66,20 @@ static struct probe_error *parser_not_compared(
 		"str(argN) != \"text\" or starts_with(str(argN), \"text\")");
 }
 
+size_t expr_members_length(const char *at)
+{
+	size_t length = 0;
+
+	for (;;) {
+		size_t sign = at[length] == '.' ? 1 : strncmp(at + length, "->", 2) == 0 ? 2 : 0;
+		size_t word = sign ? expr_word_length(at + length + sign) : 0;
+
+		if (!word || isdigit((unsigned char)at[length + sign]))
+			return length;
+		length += sign + word;
+	}
+}
+
 static bool parser_is_word(const char *at, const char *word);
 
 /* Returns the error for text after a complete operand; `expected` says what may follow. */

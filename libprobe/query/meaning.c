@@ -146,21 +146,6 @@ static bool ends_type(const char *at)
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* Returns the bytes of the members behind a name: "->id", ".name", or both. */
-static size_t members_length(const char *at)
-{
-	size_t length = 0;
-
-	for (;;) {
-		size_t sign = at[length] == '.' ? 1 : strncmp(at + length, "->", 2) == 0 ? 2 : 0;
-		size_t word = sign ? expr_word_length(at + length + sign) : 0;
-
-		if (!word || isdigit((unsigned char)at[length + sign]))
-			return length;
-		length += sign + word;
-	}
-}
-
 /* Finds the next piece. Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
@@ -177,7 +162,7 @@ static bool next_piece(struct scanner *s, struct piece *ret)
 			!is_call && !ends_type(at + length) && !catalogue_is_reserved(at, length);
 		ret->of_begin = s->of_begin;
 		if (ret->is_name)
-			ret->length += members_length(at + length);
+			ret->length += expr_members_length(at + length);
 		s->in_str |= is_call && (is_word(ret, "str") || is_word(ret, "bytes"));
 		s->of_begin = is_word(ret, "begin") || (s->of_begin && (is_call || s->in_str));
 	} else if (*at == '"' || *at == '\'') {

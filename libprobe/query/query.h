@@ -26,6 +26,8 @@ enum { ARGUMENT_TEXT = 512 };
 const char *argument_parse(const char *text, uint8_t *ret);
 /* Returns the length of the word at `at`, or 0. */
 size_t expr_word_length(const char *at);
+/* Returns the bytes of the members behind a name: "->id", ".name", or both. */
+size_t expr_members_length(const char *at);
 
 /* Writes a note's arguments: "2 arguments: -4@%edi 8@%rsi", or "no arguments". */
 void argument_list(const struct arch_arg *specs, size_t count, char text[ARGUMENT_TEXT]);

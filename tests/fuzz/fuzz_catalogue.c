@@ -15,9 +15,11 @@ static void check(const struct probe_meaning *m, const struct probe_catalogue *c
 	for (size_t i = 0; i < m->arg_count; i++) {
 		const struct probe_arg_meaning *arg = &m->args[i];
 
-		require(*arg->name && (arg->is_hidden ||
+		/* Arguments of functions that the file leaves out keep their numbers as names. */
+		require(*arg->name && ((arg->is_hidden && !arg->place) ||
 					      !catalogue_is_reserved(arg->name, strlen(arg->name))),
 			"a name");
+		require(!arg->place || *arg->place, "a place");
 		if (arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES)
 			require(arg->length < m->arg_count &&
 					m->args[arg->length].kind == PROBE_ARG_NUMBER,

@@ -277,6 +277,12 @@ static void test_mistakes(void **state)
 		{"provider p\nprobe x a:string(a\n",
 			":2: expected the argument that is the length in 'string(a'"},
 		{"provider p\nprobe x ... a\n", ":2: '...' comes last"},
+		{"provider fn:p\nprobe x @rdi\n",
+			":2: '' is no name of an argument: expected ARG->MEMBER@PLACE"},
+		{"provider fn:p\nprobe x a->:u8@arg0\n",
+			":2: 'a->' is no name of an argument: expected ARG->MEMBER@PLACE"},
+		{"provider fn:p\nprobe x a->b:u8@\n",
+			":2: 'a->b' is no name of an argument: expected ARG->MEMBER@PLACE"},
 		{"provider p\nprobe x -> s32\n", ":2: '->' is no name of an argument: expected "
 						 "letters, digits and _"},
 		{"provider fn:p\nprobe x a ->\n",
