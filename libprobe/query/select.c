@@ -253,6 +253,20 @@ static int precision_of(const struct probe_pattern *pattern)
 	return 2 * pattern_is_exact(pattern) + pattern_has_captures(pattern);
 }
 
+static bool matches(const struct modules *modules, const struct module *module,
+	const struct sdt_note *note, const struct probe_pattern *pattern)
+{
+	AUTO_FREE char *function = NULL;
+
+	if (probe_pattern_matches(pattern, module->path, note->provider, note->name))
+		return true;
+	/* `disable 'fn:FILE:*'` leaves nothing on. */
+	if (!modules->only_enabled || note->kind != SDT_EXIT || pattern_is_exact(pattern))
+		return false;
+	function = strndup(note->name, strlen(note->name) - strlen(SDT_RETURN));
+	return function && probe_pattern_matches(pattern, module->path, note->provider, function);
+}
+
 static struct probe_error *select_module(const struct modules *modules, struct module *module,
 	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
 	struct selection *ret)
@@ -277,8 +291,7 @@ static struct probe_error *select_module(const struct modules *modules, struct m
 		for (size_t k = 0; k < pattern_count; k++) {
 			struct probe_error *lacks = NULL;
 
-			if (!probe_pattern_matches(
-				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
+			if (!matches(modules, module, notes[i], patterns[k]))
 				continue;
 			ret->matched[k] = true;
 			if (module->object) {

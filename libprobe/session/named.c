@@ -99,14 +99,24 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 	return index < 2 ? catalogue_any_function(index) : NULL;
 }
 
-static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
-	const struct probe_meaning *meaning)
+/* Returns the pattern that names a probe with this meaning, or NULL. */
+static const struct probe_pattern *asked_by(const struct probe_pattern *const *patterns,
+	size_t count, const struct probe_meaning *meaning)
 {
 	for (size_t i = 0; i < count; i++)
 		if (pattern_may_name(patterns[i], meaning->provider, meaning->name) ||
 			is_any_function(patterns[i], meaning))
-			return true;
-	return false;
+			return patterns[i];
+	return NULL;
+}
+
+/* Says in an error which probe it is about. */
+static struct probe_error *about(struct probe_error *error, const struct probe_pattern *pattern,
+	const struct probe_meaning *meaning)
+{
+	return is_any_function(pattern, meaning)
+		       ? probe_error_prefix(error, "%s", probe_pattern_text(pattern))
+		       : probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
 /*
@@ -118,6 +128,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
 {
 	const struct probe_meaning *meaning;
+	const struct probe_pattern *pattern;
 	struct probe_error *first = NULL;
 	const char *provider = NULL;
 	bool are_several = false;
@@ -125,7 +136,8 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
 		struct probe_error *error;
 
-		if (!is_asked(patterns, count, meaning))
+		pattern = asked_by(patterns, count, meaning);
+		if (!pattern)
 			continue;
 		error = meaning_replace(
 			what(index), names->texts[index], meaning, names->begin, NULL, ret);
@@ -140,8 +152,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 		}
 		are_several |= first && strcmp(provider, meaning->provider) != 0;
 		provider = meaning->provider;
-		first = probe_error_first(first,
-			probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name));
+		first = probe_error_first(first, about(error, pattern, meaning));
 	}
 	/* The error names no probe: the user may have meant the probes of another program. */
 	if (are_several) {
@@ -169,10 +180,10 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 
 		if (place != PAIRS_GIVER && (pairing == PROBE_PAIRING_LISTED ? place % 2 : place))
 			continue;
-		if (is_asked(&patterns[i], 1, meaning))
+		if (asked_by(&patterns[i], 1, meaning))
 			return true;
 	}
-	if (pairing != PROBE_PAIRING_NAMES || !is_asked(patterns, count, meaning))
+	if (pairing != PROBE_PAIRING_NAMES || !asked_by(patterns, count, meaning))
 		return false;
 	if (meaning->end_count || sdt_kind_of(meaning->provider, meaning->name) == SDT_ENTRY ||
 		pair_may_be(meaning->name, &stem) == PAIR_BEGIN)
@@ -181,7 +192,7 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 	for (size_t i = 0; (begin = meaning_at(catalogue, i)); i++)
 		if (begin->takes && strcmp(begin->provider, meaning->provider) == 0 &&
 			catalogue_name_matches(begin->takes, meaning->name) &&
-			is_asked(patterns, count, begin))
+			asked_by(patterns, count, begin))
 			return true;
 	return false;
 }
@@ -216,7 +227,7 @@ static struct probe_error *find_begin(
 			probe_error_free(first);
 			return NULL;
 		}
-		error = probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
+		error = about(error, asked_by(patterns, count, meaning), meaning);
 		for (size_t k = 0; k < count && meaning->takes; k++)
 			gives |= pattern_may_name(patterns[k], meaning->provider, meaning->takes);
 		/* The probe that gives the start event's arguments was not requested. */

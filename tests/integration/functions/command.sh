@@ -140,5 +140,13 @@ says "there is no arg0, the probe has no arguments" trace -d 1 -p "$pid" \
 "$PROBECTL" enable -p "$pid" "fn:shop:price+$offset" >out 2>err || fail "enable: $(cat err)"
 "$PROBECTL" status -p "$pid" | grep -q "fn:shop-1.0:price+$offset *on" || fail "it is not on"
 "$PROBECTL" disable -p "$pid" "fn:shop:price+$offset" >out 2>err || fail "disable: $(cat err)"
+# Wildcards disable exits, too.
+"$PROBECTL" enable -p "$pid" fn:shop:price fn:shop:price:return >out 2>err || fail "enable: $(cat err)"
+"$PROBECTL" disable -p "$pid" 'fn:shop:*' >out 2>err || fail "disable: $(cat err)"
+same "disabled" "$(cat out)" "2 probes, 2 sites disabled in $pid"
+says "fn:shop:price: the filter 'none > 1': there is no argument 'none'" \
+	trace -p "$pid" -f 'none > 1' fn:shop:price
+says "fn:shop:price: the key 'begin.none': there is no argument 'none'" \
+	trace -t latency -p "$pid" -k begin.none fn:shop:price
 cd "$top" && same_state "$pid"
 finish
