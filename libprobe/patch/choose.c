@@ -415,11 +415,15 @@ static struct probe_error *choose_all(
 		error = read_found(a, plans, sites, count, &found);
 	if (!error)
 		error = read_sequences(&unfit, a->change->pid);
-	for (size_t i = 0; i < count && !error; i++) {
+	for (size_t k = 0; k < 2 * count && !error; k++) {
+		size_t i = k % count;
 		struct select_site *site = &s->sites[sites[i]];
 		size_t before = plan_bytes_before(&plans[i]);
-		const char *reason = unfit_reason(&unfit, site->pc);
+		const char *reason;
 
+		if (plan_takes_spare(&plans[i], order) != (k >= count))
+			continue;
+		reason = unfit_reason(&unfit, site->pc);
 		if (!reason && before)
 			reason = unfit_reason(&unfit, site->pc - before);
 		if (!reason)

@@ -173,6 +173,64 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		select_add_reason(site, plan_impossible(site->plan));
 }
 
+/* Chooses for a site that is not planned yet, beside those that are. */
+static struct probe_error *choose_beside(
+	const struct arch *arch, struct claims *claims, struct select_site *site)
+{
+	choose(arch, claims, site);
+	return !site->chosen || site->chosen->is_switch ||
+			       claims_take(arch, claims, site,
+				       site->chosen == &plan_hop ? spare_of(arch, claims, site) : 0)
+		       ? NULL
+		       : probe_error_no_memory();
+}
+
+/* Chooses for all sites together, in the order of choose.c. */
+static struct probe_error *choose_together(
+	const struct arch *arch, struct claims *claims, struct select_site *sites, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t k = 0; k < 2 * count && !error; k++) {
+		size_t i = k % count;
+
+		/* Only the first of several notes for an address is planned. */
+		if ((!i || sites[i - 1].pc != sites[i].pc) &&
+			plan_takes_spare(sites[i].plan, &plan_defaults) == (k >= count))
+			error = choose_beside(arch, claims, &sites[i]);
+	}
+	return error;
+}
+
+/* Tries the plan `before` for exits that others are in the way of, as choose.c does. */
+static struct probe_error *choose_last(struct object *object, const struct sdt_notes *notes,
+	const struct arch *arch, struct claims *claims, struct select_site *sites, size_t count)
+{
+	static const struct plan_order last = {.plans = {&plan_before}, .count = 1};
+	AUTO_FREE const struct sdt_note **asked = calloc(count + 1, sizeof(*asked));
+	AUTO_FREE size_t *at = calloc(count + 1, sizeof(*at));
+	AUTO_FREE struct plan *plans = calloc(count + 1, sizeof(*plans));
+	struct probe_error *error = NULL;
+	size_t found = 0;
+
+	if (!asked || !at || !plans)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		if (sites[i].chosen || !sites[i].plan->is_exit || sites[i].plan->before.cannot ||
+			(i && sites[i - 1].pc == sites[i].pc))
+			continue;
+		asked[found] = sites[i].note;
+		at[found++] = i;
+	}
+	if (found)
+		error = plan_sites(object, notes, asked, found, &last, plans);
+	for (size_t i = 0; i < found && !error; i++) {
+		sites[at[i]].plan->before = plans[i].before;
+		error = choose_beside(arch, claims, &sites[at[i]]);
+	}
+	return error;
+}
+
 /*
  * Forecasts for a file, independent of what processes have mapped. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
@@ -203,23 +261,14 @@ static struct probe_error *forecast_file(struct object *object, const struct sdt
 		sites[i] = (struct select_site){
 			.note = asked[i], .pc = asked[i]->pc, .plan = &plans[i]};
 	ARRAY_SORT(sites, count, pc);
-	/* Choose for each site alone, and then, in ascending order, for all together. */
+	/* Choose for each site alone, and then for all together. */
 	for (size_t i = 0; i < count; i++)
 		choose(arch, &claims, &sites[i]);
 	error = add_all(sites, count, ret);
-	for (size_t i = 0; i < count && !error; i++) {
-		struct select_site *site = &sites[i];
-		bool hops;
-
-		/* Only the first of several notes for an address is planned. */
-		if (i && sites[i - 1].pc == site->pc)
-			continue;
-		choose(arch, &claims, site);
-		hops = site->chosen == &plan_hop;
-		if (site->chosen && !site->chosen->is_switch &&
-			!claims_take(arch, &claims, site, hops ? spare_of(arch, &claims, site) : 0))
-			error = probe_error_no_memory();
-	}
+	if (!error)
+		error = choose_together(arch, &claims, sites, count);
+	if (!error)
+		error = choose_last(object, notes, arch, &claims, sites, count);
 	claims_deinit(&claims);
 	return error ? error : compare(sites, count, ret);
 }

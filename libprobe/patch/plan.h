@@ -159,6 +159,12 @@ const char *plan_reason(const struct plan *plan, const struct plan_ops *ops);
 const struct plan_ops *plan_choose(
 	const struct plan *plan, const struct plan_order *order, const char **reason_ret);
 
+/*
+ * Would a site get a short jump, whose target takes padding that the jumps of other sites may need?
+ * Such sites are planned after the others.
+ */
+bool plan_takes_spare(const struct plan *plan, const struct plan_order *order);
+
 /* Returns a general reason for a refused site. */
 const char *plan_impossible(const struct plan *plan);
 

@@ -291,6 +291,13 @@ static struct probe_error *examine(struct planning *p)
 	return error;
 }
 
+bool plan_takes_spare(const struct plan *plan, const struct plan_order *order)
+{
+	const char *reason;
+
+	return plan_choose(plan, order, &reason) == &plan_hop;
+}
+
 /* Takes a spare in reach that is free and still holds the file's bytes. */
 static const char *take(struct install *a, size_t i)
 {

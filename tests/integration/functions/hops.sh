@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # A return that is entered by a branch, with too little padding behind it for a jump: a short jump
-# leads to unused bytes near by.
+# leads to unused bytes near by, but not to those that another jump needs.
 . tests/integration/lib.sh
 
 need_short_nops
@@ -10,13 +10,14 @@ cat >program.c <<'C'
 #include <stdio.h>
 
 int early(int x);
+int late(int x);
 
 int main(void)
 {
 	int sum = 0;
 
 	for (int i = 0; i < 1000; i++)
-		sum += early(i);
+		sum += early(i) + late(i);
 	printf("%d\n", sum);
 	return 0;
 }
@@ -40,17 +41,34 @@ early:	.cfi_startproc
 	ret
 	.cfi_endproc
 	.size early, . - early
-	.balign 16, 0xcc
+	.globl late
+	.type late, @function
+late:	.cfi_startproc
+	lea 3(%rdi), %rax
+	test $1, %edi
+	jnz 4f
+	imul $5, %rax, %rax
+4:	ret
+	.cfi_endproc
+	.size late, . - late
+	.skip 7, 0xcc
+	.type other, @function
+other:	.cfi_startproc
+	ret
+	.cfi_endproc
+	.size other, . - other
 	.skip 16, 0xcc
 	.section .note.GNU-stack, "", @progbits
 S
 cc -O2 -rdynamic -o program program.c early.S || die "cannot build the program"
 sum=$(./program)
-"$PROBECTL" list -vv --functions ./program early:return >plans
+"$PROBECTL" list -vv --functions ./program early:return late:return >plans
 grep -q " hop" plans || fail "no short jump at the return: $(cat plans)"
-"$PROBECTL" trace -c fn:program:early fn:program:early:return -- ./program >counts 2>err ||
-	fail "cannot trace: $(cat err)"
-same "entries" "$(awk '$1 == "fn:program:early" {print $2}' counts)" 1000
-same "exits" "$(awk '$1 == "fn:program:early:return" {print $2}' counts)" 1000
+! grep together plans || fail "not together: $(cat plans)"
+"$PROBECTL" trace -c 'fn:program:/^(early|late)$/' 'fn:program:/^(early|late)$/:return' \
+	-- ./program >counts 2>err || fail "cannot trace: $(cat err)"
+for name in early early:return late late:return; do
+	same "$name" "$(awk -v name="fn:program:$name" '$1 == name {print $2}' counts)" 1000
+done
 same "the program's result" "$(head -1 counts)" "$sum"
 finish
