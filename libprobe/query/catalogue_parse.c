@@ -343,6 +343,9 @@ static struct probe_error *take_args(
 		else
 			error = add_arg(p, probe, word, args);
 	}
+	/* Arguments that are not described have numbers for names. */
+	if (is_function && probe->open && probe->arg_count < ARCH_FUNCTION_ARGS)
+		probe->arg_count = ARCH_FUNCTION_ARGS;
 	for (size_t i = 0; i < probe->arg_count && !error; i++)
 		error = set_type(p, probe, &args[i]);
 	/* A length must be a number, which is known once all types are set. */

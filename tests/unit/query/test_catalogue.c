@@ -184,6 +184,7 @@ static void test_functions(void **state)
 	const struct probe_meaning *m = probe_catalogue_find(catalogue, "fn:app", "mixed", 18);
 	struct capture captures[CAPTURES_MAX];
 	char text[ARCH_FUNCTION_TEXT], *replaced;
+	struct probe_error *error;
 
 	(void)state;
 	assert_string_equal(m->means, "Mixed.");
@@ -198,6 +199,16 @@ static void test_functions(void **state)
 	assert_int_equal(meaning_captures(m, m->arg_count, captures), 5);
 	assert_int_equal(captures[2].arg, 2);
 	assert_int_equal(captures[3].arg, 10);
+	/* Others than those that are described may be named, and are not printed. */
+	m = probe_catalogue_find(catalogue, "fn:app", "kind", 18);
+	assert_int_equal(meaning_captures(m, m->arg_count, captures), 2);
+	assert_null(meaning_replace("", "farg1 == arg2 && b", m, NULL, NULL, &replaced));
+	assert_string_equal(replaced, "arg11 == arg2 && arg1");
+	free(replaced);
+	m = probe_catalogue_find(catalogue, "fn:app", "none", 18);
+	error = meaning_replace("", "farg1", m, NULL, NULL, &replaced);
+	assert_non_null(strstr(error->message, "there is no argument 'farg1', the probe has a"));
+	probe_error_free(error);
 	m = probe_catalogue_find(catalogue, "fn:app", "kind:return", 2);
 	assert_string_equal(m->args[0].name, "retval");
 	assert_string_equal(probe_meaning_word(&m->args[0], 1), "some");
