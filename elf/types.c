@@ -29,6 +29,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 
 /* time limit for an answer: enough for gigabytes of debug information */
@@ -39,6 +40,7 @@ enum {
 	FLOATS_MAX = 8,
 	IN_REGISTERS = 16, /* bytes of the largest structure that is returned in registers */
 	CHAIN_MAX = 32,	   /* typedefs and qualifiers of a type */
+	NESTING_MAX = 64,  /* of blocks and inlined functions */
 	DEPTH_MAX = 8,	   /* nesting of name spaces, classes and anonymous structures */
 	ENUMERATORS_MAX = 256,
 	TEXT_MAX = 900 * 1024, /* a catalogue file has at most 1 MiB */
@@ -62,7 +64,6 @@ struct libdw {
 	typeof(dwarf_formudata) *formudata;
 	typeof(dwarf_formsdata) *formsdata;
 	typeof(dwarf_whatform) *whatform;
-	typeof(dwarf_entrypc) *entrypc;
 	typeof(dwarf_dieoffset) *dieoffset;
 };
 
@@ -84,7 +85,6 @@ static struct probe_error *load(struct libdw *libdw)
 		{"dwarf_formudata", (void **)&libdw->formudata},
 		{"dwarf_formsdata", (void **)&libdw->formsdata},
 		{"dwarf_whatform", (void **)&libdw->whatform},
-		{"dwarf_entrypc", (void **)&libdw->entrypc},
 		{"dwarf_dieoffset", (void **)&libdw->dieoffset},
 	};
 
@@ -98,11 +98,19 @@ struct describer {
 	const struct libdw *dw;
 	const struct types_request *request;
 	Dwarf_Die unit;
+	bool has_function; /* has the unit code of one of the functions? */
 	uint64_t language;
 	struct buffer words; /* the types with words */
 	struct buffer probes;
 	unsigned int word_count; /* number of types with words */
 	bool is_signed;		 /* has the last type that was written a sign? */
+	struct map copies;	 /* struct copies by the functions' symbols */
+};
+
+/* The inlined copies of a function. */
+struct copies {
+	uint64_t count;
+	struct object_range first;
 };
 
 /* ---- Attributes ------------------------------------------------------------------------- */
@@ -122,6 +130,15 @@ static const char *name_of(const struct describer *d, Dwarf_Die *die)
 	Dwarf_Attribute attr;
 
 	return d->dw->integrate(die, DW_AT_name, &attr) ? d->dw->formstring(&attr) : NULL;
+}
+
+/* Returns the name of a function's symbol. */
+static const char *symbol_of(const struct describer *d, Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+
+	return d->dw->integrate(die, DW_AT_linkage_name, &attr) ? d->dw->formstring(&attr)
+								: name_of(d, die);
 }
 
 static bool follow(const struct describer *d, Dwarf_Die *die, unsigned int name, Dwarf_Die *ret)
@@ -518,6 +535,7 @@ static void write_function(
 	const char *why = why_unknown(d, die, function);
 	char returned[PLACE_MAX] = "void";
 	bool is_unknown = false, is_known = true, has_address = false;
+	const struct copies *copies;
 	Dwarf_Die origin, type;
 
 	if (type_of(d, die, &type)) {
@@ -543,11 +561,18 @@ static void write_function(
 		}
 	}
 	buffer_char(&d->probes, '\n');
-	if (!why)
-		return;
-	buffer_string(&d->probes, "means Without its arguments: ");
-	buffer_string(&d->probes, why);
-	buffer_string(&d->probes, ".\n");
+	if (why) {
+		buffer_string(&d->probes, "means Without its arguments: ");
+		buffer_string(&d->probes, why);
+		buffer_string(&d->probes, ".\n");
+	}
+	copies = map_find(&d->copies, MAP_KEY(map_text(function->symbol)));
+	if (copies && copies->count) {
+		buffer_string(&d->probes, "inlined ");
+		buffer_unsigned(&d->probes, copies->count);
+		buffer_string(&d->probes, copies->count == 1 ? " inlined copy is not traced\n"
+							     : " inlined copies are not traced\n");
+	}
 }
 
 /* Returns the function whose entry is at an address, or NULL. */
@@ -580,19 +605,54 @@ static void walk(struct describer *d, Dwarf_Die *parent, int depth)
 		more == 0 && d->probes.length + d->words.length < TEXT_MAX;
 		more = d->dw->siblingof(&die, &die)) {
 		int tag = d->dw->tag(&die);
-		const struct types_function *function;
-		Dwarf_Addr address;
+		Dwarf_Addr base, start, end;
+		ptrdiff_t at = 0;
 
 		if (tag == DW_TAG_namespace || tag == DW_TAG_module || is_structure(tag)) {
 			if (depth < DEPTH_MAX)
 				walk(d, &die, depth + 1);
 			continue;
 		}
-		if (tag != DW_TAG_subprogram || d->dw->entrypc(&die, &address))
-			continue;
-		function = function_at(d->request, address);
-		if (function && !is_ambiguous(d->request, function))
-			write_function(d, &die, function);
+		/* The compiler may have split off a part, which has a range of its own. */
+		while (tag == DW_TAG_subprogram &&
+			(at = d->dw->ranges(&die, at, &base, &start, &end)) > 0) {
+			const struct types_function *function = function_at(d->request, start);
+
+			if (function && !is_ambiguous(d->request, function))
+				write_function(d, &die, function);
+		}
+	}
+}
+
+static void count_copy(struct describer *d, Dwarf_Die *die)
+{
+	const char *symbol = symbol_of(d, die);
+	AUTO_FREE char *plain =
+		symbol && d->request->plain_name ? d->request->plain_name(symbol) : NULL;
+	struct copies *copies =
+		symbol ? map_find(&d->copies, MAP_KEY(map_text(plain ? plain : symbol))) : NULL;
+	Dwarf_Addr base, start, end;
+
+	if (copies && !copies->count++ && d->dw->ranges(die, 0, &base, &start, &end) > 0)
+		copies->first = (struct object_range){start, end};
+}
+
+/* Counts the inlined copies of the functions among a DIE's children. */
+static void count_copies(struct describer *d, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die die;
+
+	for (int more = d->dw->child(parent, &die); more == 0;
+		more = d->dw->siblingof(&die, &die)) {
+		int tag = d->dw->tag(&die);
+
+		if (tag == DW_TAG_inlined_subroutine)
+			count_copy(d, &die);
+		if (depth < NESTING_MAX &&
+			(tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine ||
+				tag == DW_TAG_lexical_block || tag == DW_TAG_namespace ||
+				tag == DW_TAG_module || is_structure(tag)))
+			count_copies(d, &die, depth + 1);
 	}
 }
 
@@ -624,31 +684,65 @@ static void write_all(int to, const char *text, size_t length)
 	}
 }
 
-static _Noreturn void serve(const struct libdw *libdw, struct object *object,
-	const struct types_request *request, int to)
+/* Calls a function for each unit. With -gsplit-dwarf, most of a unit is in another file. */
+static void visit_units(struct describer *d, Dwarf *dwarf, void (*visit)(struct describer *d))
 {
-	struct describer d = {.dw = libdw, .request = request};
 	Dwarf_Off offset = 0, next;
 	size_t header;
-	Dwarf *dwarf;
 
-	unsetenv("DEBUGINFOD_URLS");
-	dwarf = libdw->begin(object_of_debug(object, "info")->fd, DWARF_C_READ);
-	for (; dwarf && libdw->nextcu(dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
+	for (; dwarf && d->dw->nextcu(dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
 		next > offset;
 		offset = next) {
 		Dwarf_Die split;
 		uint8_t kind;
 
-		if (!libdw->offdie(dwarf, offset + header, &d.unit) || !has_function(&d, &d.unit))
+		if (!d->dw->offdie(dwarf, offset + header, &d->unit))
 			continue;
-		/* With -gsplit-dwarf, the rest of the unit is in another file. */
-		if (libdw->cu_info(d.unit.cu, NULL, &kind, NULL, &split, NULL, NULL, NULL) == 0 &&
-			kind == DW_UT_skeleton && libdw->tag(&split) != DW_TAG_invalid)
-			d.unit = split;
-		d.language = number_of(&d, &d.unit, DW_AT_language, 0);
-		walk(&d, &d.unit, 0);
+		d->has_function = has_function(d, &d->unit);
+		if (d->dw->cu_info(d->unit.cu, NULL, &kind, NULL, &split, NULL, NULL, NULL) == 0 &&
+			kind == DW_UT_skeleton && d->dw->tag(&split) != DW_TAG_invalid)
+			d->unit = split;
+		visit(d);
 	}
+}
+
+static void count_in_unit(struct describer *d)
+{
+	count_copies(d, &d->unit, 0);
+}
+
+static void describe_unit(struct describer *d)
+{
+	if (!d->has_function)
+		return;
+	d->language = number_of(d, &d->unit, DW_AT_language, 0);
+	walk(d, &d->unit, 0);
+}
+
+static _Noreturn void serve(const struct libdw *libdw, struct object *object,
+	const struct types_request *request, int to)
+{
+	struct describer d = {.dw = libdw, .request = request};
+	Dwarf *dwarf;
+
+	unsetenv("DEBUGINFOD_URLS");
+	for (size_t i = 0; i < request->count; i++)
+		if (!map_add(&d.copies, sizeof(struct copies),
+			    MAP_KEY(map_text(request->functions[i].symbol))))
+			_exit(EXIT_FAILURE);
+	dwarf = libdw->begin(object_of_debug(object, "info")->fd, DWARF_C_READ);
+	visit_units(&d, dwarf, count_in_unit);
+	if (request->plain_name) {
+		const struct copies *copies =
+			map_find(&d.copies, MAP_KEY(map_text(request->functions->symbol)));
+
+		buffer_unsigned(&d.words, copies->first.start);
+		buffer_char(&d.words, ' ');
+		buffer_unsigned(&d.words, copies->first.end);
+		write_all(to, d.words.data, d.words.length);
+		_exit(EXIT_SUCCESS);
+	}
+	visit_units(&d, dwarf, describe_unit);
 	if (d.words.no_memory || d.probes.no_memory)
 		_exit(EXIT_FAILURE);
 	if (d.probes.length) {
@@ -713,4 +807,23 @@ struct probe_error *types_describe(
 	*ret = receive(channel, child);
 	close(channel);
 	return NULL;
+}
+
+struct probe_error *types_inlined(struct object *object, const char *name,
+	char *(*plain_name)(const char *symbol), struct object_range *ret)
+{
+	AUTO_FREE char *symbol = strdup(name), *text = NULL;
+	char *end;
+	struct types_function function = {.symbol = symbol, .name = symbol};
+	const struct types_request request = {
+		.functions = &function, .count = 1, .plain_name = plain_name};
+	struct probe_error *error =
+		symbol ? types_describe(object, &request, &text) : probe_error_no_memory();
+
+	*ret = (struct object_range){0};
+	if (!error && text) {
+		ret->start = strtoull(text, &end, 10);
+		ret->end = strtoull(end, NULL, 10);
+	}
+	return error;
 }

@@ -23,6 +23,8 @@ struct types_request {
 	bool result_is_argument;
 	/* Returns true if no argument can have this name, because it means something else. */
 	bool (*is_reserved)(const char *word, size_t length);
+	/* See types_inlined(); otherwise NULL. */
+	char *(*plain_name)(const char *symbol);
 };
 
 /*
@@ -32,5 +34,12 @@ struct types_request {
  */
 PROBE_MUST_CHECK struct probe_error *types_describe(
 	struct object *object, const struct types_request *request, char **ret);
+
+/*
+ * Finds a function that callers have inlined. `plain_name` makes its name from a symbol. *ret is
+ * the first copy, or empty. Errors: as types_describe().
+ */
+PROBE_MUST_CHECK struct probe_error *types_inlined(struct object *object, const char *name,
+	char *(*plain_name)(const char *symbol), struct object_range *ret);
 
 #endif

@@ -80,6 +80,8 @@ static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
 		json_text(out, "means", meaning->means);
 	if (meaning->needs)
 		json_text(out, "needs", meaning->needs);
+	if (meaning->inlined)
+		json_text(out, "inlined", meaning->inlined);
 	if (meaning->with)
 		json_text(out, "with", meaning->with);
 	if (meaning->takes)

@@ -290,6 +290,7 @@ static struct probe_error *add_meaning(
 		grid_note(grid);
 	}
 	add_labelled(grid, "needs: ", meaning->needs);
+	add_labelled(grid, "", meaning->inlined);
 	add_labelled(grid, "raises the semaphore, too, of: ", meaning->with);
 	add_labelled(grid, "as a begin, can have the arguments of: ", meaning->takes);
 	for (size_t i = 0; i < meaning->same_count; i++)

@@ -13,6 +13,7 @@
  *   means TEXT                       the meaning of a hit of the probe
  *   needs TEXT                       a condition for hits to occur; before the first
  *                                    probe: for all probes without their own
+ *   inlined TEXT                     which calls of a function are missing
  *   with PROBE                       a probe whose semaphores must also be raised
  *   takes PROBE                      the pair does not nest, and its start events
  *                                    have the arguments of PROBE
@@ -548,6 +549,7 @@ static const struct {
 	{"words", take_words, 0},
 	{"means", NULL, offsetof(struct probe_meaning, means)},
 	{"needs", NULL, offsetof(struct probe_meaning, needs)},
+	{"inlined", NULL, offsetof(struct probe_meaning, inlined)},
 	{"with", NULL, offsetof(struct probe_meaning, with)},
 	{"takes", NULL, offsetof(struct probe_meaning, takes)},
 	{"same", take_same, 0},
@@ -579,7 +581,7 @@ static struct probe_error *take_line(struct probes_text *p)
 	}
 	return mistake(p,
 		"'%s' begins no line: expected provider, probe, words, means, needs, "
-		"with, takes, same or pair",
+		"inlined, with, takes, same or pair",
 		word);
 }
 

@@ -42,6 +42,7 @@ static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
 static const char outside[] = "the function ends before this offset";
 static const char within[] = "no instruction of the function begins at this offset";
+static const char inlined[] = "it exists only as inlined copies in its callers";
 static const char never_returns[] = "it does not return, by its code";
 static const char loop[] = "a jump of its own leads to its first instruction, as in a loop";
 
@@ -878,6 +879,49 @@ static void add_functions(struct adding *a)
 	}
 }
 
+/* Adds a function that the compiler has put into its callers, at its first copy: it is refused. */
+static void add_inlined(struct adding *a, const char *name)
+{
+	struct sdt_note note = {.provider = a->provider,
+		.name = name,
+		.kind = SDT_ENTRY,
+		.args = "",
+		.refused = inlined};
+	AUTO_FREE char *exits = NULL;
+	struct object_range copy;
+
+	a->error = types_inlined(a->object, name, plain_name, &copy);
+	if (a->error || copy.start >= copy.end)
+		return;
+	note.pc = note.start = copy.start;
+	note.size = copy.end - copy.start;
+	if (wants(a, name, false))
+		a->error = add_note(a, &note);
+	if (a->error || !wants(a, name, true))
+		return;
+	note.kind = SDT_EXIT;
+	if (asprintf(&exits, "%s" SDT_RETURN, name) < 0) {
+		a->error = probe_error_no_memory();
+		return;
+	}
+	note.name = exits;
+	a->error = add_note(a, &note);
+}
+
+/* Adds the functions that patterns name, but no symbol. */
+static void add_without_symbol(struct adding *a)
+{
+	for (size_t k = 0; k < a->count && !a->error; k++) {
+		const char *name = pattern_function(a->patterns[k], !a->modules);
+		bool has = !name || !names(a, k, name) || (a->modules && a->modules->only_enabled);
+
+		for (size_t i = 0; i < a->found_count && !has; i++)
+			has = names(a, k, a->found[i].plain);
+		if (!has)
+			add_inlined(a, name);
+	}
+}
+
 static bool has_other(const struct sdt_functions *functions, const struct sdt_note *note)
 {
 	for (size_t i = 0; i < functions->count; i++)
@@ -946,6 +990,8 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		find_all_chosen(&a);
 	if (!a.error)
 		add_functions(&a);
+	if (!a.error)
+		add_without_symbol(&a);
 	lines_close(a.lines);
 	drop_names(&a, 0);
 	free(a.found);

@@ -633,6 +633,14 @@ bool pattern_is_exact(const struct probe_pattern *pattern)
 	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
 }
 
+const char *pattern_function(const struct probe_pattern *pattern, bool any_file)
+{
+	return pattern->is_function && (pattern->path || any_file) && !pattern->offset &&
+			       pattern_is_exact(pattern)
+		       ? pattern->name
+		       : NULL;
+}
+
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret)
 {

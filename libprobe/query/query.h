@@ -169,6 +169,9 @@ bool catalogue_is_reserved(const char *word, size_t length);
  * Returns true if the pattern names one probe, without wildcards, regular expression or predicate.
  */
 bool pattern_is_exact(const struct probe_pattern *pattern);
+/* Returns the function that a pattern names exactly; NULL if it names no file, unless `any_file`.
+ */
+const char *pattern_function(const struct probe_pattern *pattern, bool any_file);
 
 /* Finds the only provider and name that can match; borrowed. Returns false if several can. */
 bool pattern_names(

@@ -164,6 +164,39 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 	return drop_single(selection, parts, report);
 }
 
+/* Notes that calls of a function are missing because its callers have copies of it. */
+static struct probe_error *note_inlined(const struct probe_session *s,
+	const struct selection *selection, struct probe_report *report)
+{
+	const struct probe_meaning *first = NULL, *last = NULL;
+	size_t others = 0;
+
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		const struct select_probe *probe = &selection->probes[i];
+		bool is_exit = sdt_kind_of(probe->provider, probe->name) == SDT_EXIT;
+		AUTO_FREE char *function = strndup(
+			probe->name, strlen(probe->name) - (is_exit ? strlen(SDT_RETURN) : 0));
+		const struct probe_meaning *meaning =
+			function ? probe_catalogue_find(s->options.catalogue, probe->provider,
+					   function, SIZE_MAX)
+				 : NULL;
+
+		/* Entries and exits of a function stand beside each other. */
+		if (!meaning || !meaning->inlined || meaning == last)
+			continue;
+		others += first != NULL;
+		first = first ? first : meaning;
+		last = meaning;
+	}
+	if (!first)
+		return NULL;
+	return others ? report_note(report, "%s:%s: %s, nor those of %zu other%s", first->provider,
+				first->name, first->inlined, others,
+				others > 1 ? " functions" : " function")
+		      : report_note(
+				report, "%s:%s: %s", first->provider, first->name, first->inlined);
+}
+
 /* ---- Sites ------------------------------------------------------------------------------ */
 
 /*
@@ -374,6 +407,8 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	}
 	if (!error)
 		error = add_all(session, change->arch, selection, parts, report);
+	if (!error && report)
+		error = note_inlined(session, selection, report);
 	for (size_t m = 0; m < ARCH_ACTIONS_MAX; m++)
 		free(parts[m]);
 	return error;

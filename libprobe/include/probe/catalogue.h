@@ -65,6 +65,8 @@ struct probe_meaning {
 	const char *means; /* a sentence; or NULL */
 	/* Condition for the program to pass the probe, as a sentence; or NULL. */
 	const char *needs;
+	/* For a function: "3 inlined copies are not traced", by debug information; or NULL. */
+	const char *inlined;
 	/*
 	 * A probe of the same provider whose semaphores must be raised, too, so that the program
 	 * passes this probe; or NULL.

@@ -134,6 +134,49 @@ refused "behind a structure" "there is no argument 'last'" 'fn:shop:by_value(las
 "$PROBECTL" list -v --functions ./shop by_value | grep -q "passed by value" || fail "no reason for by_value"
 "$PROBECTL" trace -n 1 -f 'order->id < 0' fn:shop:charge -- ./shop 500 >out 2>err || fail "a started program: $(cat err)"
 
+# ---- Inlined copies, and functions in two parts --------------------------------------
+
+cat >copies.c <<'C'
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static volatile int none;
+__attribute__((cold, noinline)) void give_up(void) { exit(none); }
+static inline __attribute__((always_inline)) int only(int x) { return x * none + 7; }
+int both(int a) { return none + none * 3 + a + only(a); }
+__attribute__((noinline)) int caller(int a) { return none + both(a) + both(a * 3); }
+__attribute__((noinline)) int parted(int level)
+{
+	if (none)
+		give_up();
+	return none * 3 + level;
+}
+
+int main(void)
+{
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		caller(1) && parted(2) && both(none);
+		usleep(1000);
+	}
+}
+C
+cc -g -O2 -rdynamic -o copies copies.c || die "cannot build copies"
+check_alive $pid
+run ./copies
+"$PROBECTL" trace -n 1 -p $pid fn:copies:caller fn:copies:both >hits 2>err
+same "copies" "$(grep -c '^probectl: warning: fn:copies:both: 3 inlined copies are not traced$' err)" 1
+"$PROBECTL" list -v --functions ./copies both | grep -qx '    3 inlined copies are not traced' ||
+	fail "list does not show the copies"
+refused "only copies" 'refused fn:copies:only at 0x.* it exists only as inlined copies' fn:copies:only
+"$PROBECTL" list --functions ./copies only | grep -q 'fn:copies:only .* no  *no' ||
+	fail "list does not show what is only inlined"
+hit "a function in two parts" 'level=2' fn:copies:parted
+check_alive $pid
+run ./shop
+
 # ---- Where the debug information is --------------------------------------------------
 
 mkdir .debug

@@ -250,7 +250,7 @@ static void test_mistakes(void **state)
 		{"probe x\n", ":1: expected a line 'provider NAME' before this one"},
 		{"provider p\nprob x\n",
 			":2: 'prob' begins no line: expected provider, probe, words, "
-			"means, needs, with, takes, same or pair"},
+			"means, needs, inlined, with, takes, same or pair"},
 		{"provider\n", ":1: expected the provider's name"},
 		{"provider p q\n", ":1: expected nothing after that, not 'q'"},
 		{"provider p\nprobe\n", ":2: expected the probe's name"},
