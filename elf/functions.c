@@ -595,11 +595,14 @@ bool object_next_function(struct object *object, uint64_t address, struct object
 	struct cfi *cfi = cfi_of(object);
 	const struct wanted wanted = {object, cfi, address - 1};
 	size_t next = cfi && address ? array_partition(cfi->count, starts_at_or_below, &wanted) : 0;
-	uint64_t fde;
+	uint64_t fde, start, last = address;
 
-	for (; cfi && next < cfi->count; next++) {
-		cfi_entry(object, cfi, next, &fde);
-		if (read_fde(object, fde, ret) && ret->range.start >= address)
+	/* In a table that is not sorted, a walk could see each entry many times. */
+	for (; cfi && next < cfi->count; next++, last = start) {
+		start = cfi_entry(object, cfi, next, &fde);
+		if (start < last)
+			return false;
+		if (read_fde(object, fde, ret) && ret->range.start == start)
 			return true;
 	}
 	return false;

@@ -23,6 +23,9 @@
 /* Code of larger files is not probed, because 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
+/* Linux runs no program with more headers (load_elf_phdrs()); times that segments share bytes */
+enum { HEADERS_BYTES_MAX = 64 << 10, SHARED_MAX = 8 };
+
 static struct probe_error *object_bad(const struct object *object, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", object->path, what);
@@ -36,6 +39,8 @@ static struct probe_error *object_read_segments(struct object *object, const GEl
 		return NULL;
 	if (elf_getphdrnum(object->elf, &count))
 		count = 0;
+	if (count > HEADERS_BYTES_MAX / sizeof(Elf64_Phdr))
+		return object_bad(object, "it has more program headers than Linux loads");
 	for (size_t i = 0; i < count; i++) {
 		GElf_Phdr header;
 
@@ -271,16 +276,19 @@ static struct object_range in_file(
 
 /*
  * Returns true if the segments fit into LOAD_BYTES_MAX. They may overlap, and so exceed the file's
- * size.
+ * size, but not many times: they are all searched.
  */
 static bool segments_fit(const struct object *object)
 {
-	uint64_t total = 0;
+	uint64_t total = 0, most = LOAD_BYTES_MAX;
+
+	if (object->file_size < most / SHARED_MAX)
+		most = SHARED_MAX * object->file_size;
 
 	for (size_t i = 0; i < object->segment_count; i++) {
 		struct object_range range = in_file(object, &object->segments[i]);
 
-		if (range.end - range.start > LOAD_BYTES_MAX - total)
+		if (range.end - range.start > most - total)
 			return false;
 		total += range.end - range.start;
 	}

@@ -6,6 +6,7 @@
 #include "arch/aarch64/entry.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/spec.h"
+#include "libprobe/base/array.h"
 
 /* ==== Decode ================================================================================== */
 
@@ -367,12 +368,17 @@ static void find_halves(struct state *s)
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
-	uint64_t end = w->count ? w->sites[w->count - 1] + w->jump_length : 0;
-	uint64_t at = w->count ? (w->sites[0] & ~(uint64_t)(IMMEDIATES - 1)) | low : 0;
+	uint64_t at;
 
-	for (; at < end; at += IMMEDIATES)
+	/* From window to window: a file may spread them over all addresses. */
+	for (size_t i = 0; i < w->count;
+		i = array_search_above(w->sites, w->count, sizeof(*w->sites), 0, at)) {
+		at = w->sites[i] + ((low - w->sites[i]) & (IMMEDIATES - 1));
+		if (at < w->sites[i])
+			break;
 		if (s->halves[at / IMMEDIATES % IMMEDIATES / 64] >> at / IMMEDIATES % 64 & 1)
 			arch_scan_target(s->scan, at);
+	}
 }
 
 /*

@@ -82,11 +82,30 @@ struct adding {
 	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
 	bool lines_tried;
 	struct splits *split; /* what compilers split off, without a name */
-	/* Bytes of code that may be read: in a hostile file, each function may be all of it. */
+	/*
+	 * Bytes of names, code and notes that may be read and made: in a hostile file, each
+	 * function may have all of the file.
+	 */
 	uint64_t *budget;
 	struct arch_windows *windows; /* for may_branch(); too large for a stack */
 	struct probe_error *error;
 };
+
+static bool charge(const struct adding *a, size_t bytes)
+{
+	if (bytes > *a->budget)
+		return false;
+	*a->budget -= bytes;
+	return true;
+}
+
+static struct probe_error *too_large(const struct adding *a)
+{
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"%s: its functions overlap: with their names and exits, they would be more than %d "
+		"times as large as the file",
+		a->path, OVERLAP_MAX);
+}
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
@@ -173,6 +192,8 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *not
 
 	if (known && *(*known)->args)
 		return NULL;
+	if (!charge(a, sizeof(*note) + strlen(note->name) + strlen(note->aliases)))
+		return too_large(a);
 	error = sdt_functions_add(functions, note);
 	if (error || !known)
 		return error;
@@ -185,12 +206,10 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *not
 static uint8_t *read_code(const struct adding *a, struct object_range range)
 {
 	size_t size = range.end - range.start;
-	uint8_t *bytes = size <= FUNCTION_MAX && size <= *a->budget ? malloc(size + 1) : NULL;
+	uint8_t *bytes = size <= FUNCTION_MAX && charge(a, size) ? malloc(size + 1) : NULL;
 
-	if (bytes && object_read(a->object, range.start, bytes, size) == size) {
-		*a->budget -= size;
+	if (bytes && object_read(a->object, range.start, bytes, size) == size)
 		return bytes;
-	}
 	free(bytes);
 	return NULL;
 }
@@ -648,9 +667,12 @@ static bool find_chosen(struct adding *a, const char *symbol)
 static struct name *add_name(
 	struct adding *a, const char *symbol, struct object_range range, char *plain)
 {
-	if (!plain || !ARRAY_ROOM(a->found, a->found_count)) {
-		free(plain);
+	if (plain && !charge(a, sizeof(*a->found) + strlen(plain)))
+		a->error = too_large(a);
+	else if (!plain || !ARRAY_ROOM(a->found, a->found_count))
 		a->error = probe_error_no_memory();
+	if (a->error) {
+		free(plain);
 		return NULL;
 	}
 	a->found[a->found_count] = (struct name){.symbol = symbol, .range = range, .plain = plain};

@@ -600,7 +600,7 @@ const char *operand_parse_address(const char **at, struct capture *ret);
  * Adds the functions of the object at `path` that the patterns name, each once: a note for an
  * entry, and one for each exit. `modules` are those of the process that has mapped it, or NULL:
  * they say which functions the process has chosen (IFUNC). The catalogue, or NULL, has the sizes of
- * arguments. Errors: PROBE_ERROR_MEMORY.
+ * arguments. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (functions that overlap too much).
  */
 PROBE_MUST_CHECK struct probe_error *select_functions(struct object *object, const char *path,
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,

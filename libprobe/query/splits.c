@@ -48,8 +48,8 @@ static void on_reference(void *data, size_t site, uint64_t target)
 {
 	const struct counting *c = data;
 
-	/* The windows of one part do not overlap, but its last may reach into the next part. */
-	if (splits_at(c->splits, c->sites[site] + 1) == splits_at(c->splits, target))
+	/* A site is itself the last byte of the window before. */
+	if (target != c->sites[site])
 		count(c->splits, target, c->starts_only);
 }
 
@@ -70,6 +70,20 @@ static bool next(struct object *object, uint64_t address, struct object_function
 	return false;
 }
 
+/* Returns the bytes of a range; NULL if they are not all in one segment, and in the file. */
+static const uint8_t *bytes_of(const struct object *object, struct object_range range,
+	const uint8_t *file, size_t file_size)
+{
+	const struct object_segment *segment = object_segment_of(object, range.start);
+	uint64_t size = range.end - range.start, offset;
+
+	return segment && size <= segment->file_size - (range.start - segment->address) &&
+			       object_offset_of(object, range.start, &offset) &&
+			       size <= file_size - offset
+		       ? file + offset
+		       : NULL;
+}
+
 static struct probe_error *count_code(struct object *object, const struct arch *arch,
 	struct splits *splits, bool starts_only, const uint8_t *file, size_t file_size)
 {
@@ -83,17 +97,18 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 	struct object_function function;
 	bool ok = c != NULL;
 	size_t segment_count;
-	uint64_t offset;
+	uint64_t at = 0; /* where the last window ends, and the next may begin */
 
 	for (size_t i = 0; i < splits->count && ok; i++) {
-		const struct object_range *range = &splits->items[i].range;
+		const struct object_range range = splits->items[i].range;
+		bool more = bytes_of(object, range, file, file_size) != NULL;
 
-		for (uint64_t at = range->start - 1; at + 1 < range->end && ok; at += WINDOW - 1) {
+		for (at = at > range.start - 1 && !starts_only ? at : range.start - 1;
+			more && at + 1 < range.end && ok; at += WINDOW - 1) {
 			ok = ARRAY_ROOM(c->sites, c->count);
 			if (ok)
 				c->sites[c->count++] = at;
-			if (starts_only)
-				break;
+			more = !starts_only;
 		}
 	}
 	if (ok) {
@@ -108,13 +123,14 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 			segments[i].file_size <= file_size - segments[i].offset)
 			arch->scan(file + segments[i].offset, segments[i].file_size,
 				segments[i].address, &scan);
-	for (uint64_t at = 1; ok && arch->scan_function && next(object, at, &function);
-		at = function.range.end)
-		if (object_offset_of(object, function.range.start, &offset) && offset < file_size &&
-			function.range.end - function.range.start <= file_size - offset)
-			arch->scan_function(file + offset,
-				function.range.end - function.range.start, function.range.start,
-				&scan);
+	for (at = 1; ok && arch->scan_function && next(object, at, &function);
+		at = function.range.end) {
+		const uint8_t *bytes = bytes_of(object, function.range, file, file_size);
+
+		if (bytes)
+			arch->scan_function(bytes, function.range.end - function.range.start,
+				function.range.start, &scan);
+	}
 	if (c)
 		free(c->sites);
 	free(c);

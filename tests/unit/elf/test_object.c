@@ -161,6 +161,30 @@ static void loading_what_is_huge(void **state)
 	fixture_deinit(&f);
 }
 
+/* Nine segments of one file each have all of it. */
+static void loading_what_is_shared(void **state)
+{
+	const uint8_t *bytes;
+	struct fixture f;
+	uint8_t *headers;
+	size_t size;
+
+	(void)state;
+	fixture_init(&f, true, false);
+	headers = f.image.file.data + f.image.file.size;
+	for (int i = 0; i < 9; i++)
+		memcpy(headers + (size_t)i * 56, f.image.file.data + 64, 56);
+	memcpy(f.image.file.data + 32, &f.image.file.size, 8); /* e_phoff */
+	f.image.file.data[56] = 9;			       /* e_phnum */
+	f.image.file.size += (size_t)9 * 56;
+	for (int i = 0; i < 9; i++)
+		memcpy(headers + (size_t)i * 56 + 32, &f.image.file.size, 8); /* p_filesz */
+	fixture_open(&f);
+	assert_error(object_load(f.object, &bytes, &size), PROBE_ERROR_FORMAT,
+		"image: its segments are too large to be searched");
+	fixture_deinit(&f);
+}
+
 /* Absurd program headers: a segment that wraps, and one past the end of the file. */
 static void absurd_segments(void **state)
 {
@@ -197,6 +221,7 @@ static void check_no_elf(const void *data, size_t size, const char *message)
 
 static void no_elf(void **state)
 {
+	static uint8_t large[1 << 17];
 	struct object *object;
 	struct fixture f;
 	char dir[] = "/tmp/probectl-test-XXXXXX", path[256];
@@ -209,6 +234,9 @@ static void no_elf(void **state)
 	fixture_init(&f, true, false);
 	check_no_elf(f.image.file.data, 63, "image: not an ELF file");
 	check_no_elf(f.image.file.data, 70, "image: the program headers at offset 0x40 cannot");
+	memcpy(large, f.image.file.data, f.image.file.size);
+	memcpy(large + 56, "\x93\x04", 2); /* e_phnum */
+	check_no_elf(large, sizeof(large), "image: it has more program headers than Linux loads");
 	memset(f.image.file.data + 32, 0xff, 8); /* e_phoff */
 	check_no_elf(f.image.file.data, f.image.file.size,
 		"image: the program headers at offset 0xffffffffffffffff cannot be read");
@@ -410,6 +438,7 @@ int main(void)
 		cmocka_unit_test(loading),
 		cmocka_unit_test(loading_what_is_cut_short),
 		cmocka_unit_test(loading_what_is_huge),
+		cmocka_unit_test(loading_what_is_shared),
 		cmocka_unit_test(absurd_segments),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(symbols),

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of files that lie about them: what cannot be read within bounds is refused. */
+#include "libprobe/query/query.h"
+#include "tests/unit/elf/elf_image.h"
+
+static const char head[] = ".text\n"
+			   ".globl f\n"
+			   ".type f, %function\n"
+			   "f:\n"
+			   "	.cfi_startproc\n"
+#ifdef __aarch64__
+			   "	cbz x0, part\n"
+			   "	ret\n"
+#else
+			   "	jz part + 0\n"
+			   "	ret\n"
+#endif
+			   "	.cfi_endproc\n"
+			   "	.size f, . - f\n";
+
+static struct probe_error *select_in(const char *text, struct sdt_functions *ret)
+{
+	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+	struct object *object;
+
+	assert_non_null(mkdtemp(dir));
+	write_file(dir, "functions.s", text, source);
+	snprintf(path, sizeof(path), "%s/functions.so", dir);
+	assert_true(run("cc -shared -nostdlib -o %s %s", path, source));
+	assert_no_error(object_open(path, &object));
+	assert_no_error(probe_pattern_parse("fn:f*:return", &pattern));
+	error = select_functions(
+		object, path, (const struct probe_pattern *const *)&pattern, 1, NULL, NULL, ret);
+	probe_pattern_free(pattern);
+	object_close(object);
+	assert_true(run("rm -r %s", dir));
+	return error;
+}
+
+#define FDE(n, start, size)                                                                        \
+	"	.long .L_fde_end" n " - . - 4\n"                                                   \
+	".L_fde" n ": .long .L_fde" n " - .L_cie\n"                                                \
+	"	.quad " start " - .\n"                                                             \
+	"	.quad " size "\n"                                                                  \
+	"	.byte 0\n"                                                                               \
+	"	.p2align 3\n"                                                                            \
+	".L_fde_end" n ":\n"
+
+/* A part of the function is described as more than the file has, another as nearly all addresses.
+ */
+static void huge_parts(void **state)
+{
+	static const char parts[] = ".skip 256\n"
+				    ".L_part: part = .\n"
+				    "	ret\n"
+				    ".L_next = .L_part + 0x100000\n"
+				    ".section .eh_frame, \"a\"\n"
+				    ".L_cie: .long .L_cie_end - . - 4\n"
+				    "	.long 0\n"
+				    "	.byte 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1c\n"
+				    "	.p2align 3\n"
+				    ".L_cie_end:\n" FDE("1", ".L_part", "0x100000")
+					    FDE("2", ".L_next", "0x4000000000000000");
+	char text[4096];
+	struct sdt_functions functions = {0};
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", head, parts);
+	assert_no_error(select_in(text, &functions));
+	assert_int_equal(functions.count, 1);
+	assert_string_equal(functions.items[0]->refused, "its code cannot be read or decoded");
+	sdt_functions_deinit(&functions);
+}
+
+/* Each of many symbols covers all of the code. */
+static void overlap(void **state)
+{
+	static const char symbols[] = ".altmacro\n"
+				      ".macro cover n\n"
+				      "	.type f\\n, %function\n"
+				      "	f\\n = f + \\n * 4\n"
+				      "	.size f\\n, 0x10000\n"
+				      ".endm\n"
+				      ".set i, 1\n"
+				      ".rept 4000\n"
+				      "	cover %i\n"
+				      "	.set i, i + 1\n"
+				      ".endr\n"
+				      "part:\n"
+				      ".rept 0x8000\n"
+				      "	nop\n"
+				      "	ret\n"
+				      ".endr\n";
+	char text[4096];
+	struct sdt_functions functions = {0};
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", head, symbols);
+	assert_error(select_in(text, &functions), PROBE_ERROR_FORMAT, "its functions overlap");
+	sdt_functions_deinit(&functions);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(huge_parts),
+		cmocka_unit_test(overlap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
