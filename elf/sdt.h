@@ -46,6 +46,7 @@ struct sdt_note {
 	enum sdt_kind kind;
 	/* SDT_ENTRY: bytes that a jump must leave, and a short jump (struct arch_entry) */
 	uint8_t keep, keep_short;
+	uint8_t entry_keep; /* SDT_EXIT: what a jump must leave at the function's entry */
 	/* SDT_ENTRY, SDT_EXIT: the function's start, and where its breakpoints may be behind it */
 	uint64_t start, breaks;
 	const char *refused; /* why a function's site cannot be patched, static; or NULL */

@@ -300,6 +300,32 @@ struct probe_error *build_tail(
 	return NULL;
 }
 
+struct probe_error *build_leave(struct install *a, struct install_site *as, uint64_t pc,
+	const uint8_t *bytes, size_t size, size_t need, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	struct arch_moved *before = &as->moved, moved;
+	enum arch_move_status status;
+
+	if (before->count == ARCH_MOVED_INSNS_MAX)
+		return probe_error_new(PROBE_ERROR_REFUSED, "too many instructions at %#jx move",
+			(uintmax_t)as->reg.patch);
+	before->from_offset[before->count] = (uint8_t)(pc - as->reg.patch);
+	before->to_offset[before->count++] = (uint8_t)before->code_length;
+	build_skip(arch, p, 0);
+	as->reg.tail = p->start + p->used;
+	status = arch->move(bytes, size, pc, as->reg.tail, need, &moved);
+	if ((status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && moved.padding)) ||
+		moved.falls_through)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instruction at %#jx cannot be moved to %#jx", (uintmax_t)pc,
+			(uintmax_t)as->reg.tail);
+	memcpy(p->bytes + p->used, moved.code, moved.code_length);
+	p->used += moved.code_length;
+	as->reg.tail_size = (uint32_t)moved.code_length;
+	return NULL;
+}
+
 /* ==== Neighbours ============================================================================== */
 
 /*
@@ -313,6 +339,16 @@ struct probe_error *build_tail(
  *                                                |
  *                      entry:  jmp next <--------' the second site is off
  *                      tail:   the moved instructions
+ *
+ * The exit of a short function shares the jump at the function's entry (plan.c, "Exits beside
+ * entries"). The instructions between the two are moved, too, to where the entry's stubs lead:
+ *
+ *   start:  mov
+ *           jmp -----> entry:  jmp stubs ---> of the function's entry
+ *   exit:   ret                                  |
+ *                      the moved add <-----------'
+ *                      entry:  jmp stubs ---> of the exit
+ *                      tail:   the moved ret <---'
  *
  * Where only a short jump fits, it leads to a full jump in unused bytes, the hop. The hop leads to
  * the entries; a single site then has an entry, too. The hop is written before the short jump. The
@@ -348,6 +384,14 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
+/* Returns the exit that shares the jump of a site, or 0. */
+static uint64_t exit_of(const struct select_site *site)
+{
+	const struct plan_way *way = plan_way(site->plan, site->chosen);
+
+	return way->has_exit ? site->pc + (uint64_t)way->offset + way->exit_at : 0;
+}
+
 /*
  * Adds all sites that share the jump of site `i`, in ascending order, each described like site `i`.
  */
@@ -357,16 +401,18 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 	const struct plan_way *move = plan_way(site->plan, site->chosen);
 	const struct module *module = install_module(a, i);
 	const struct reg_site *reg = &a->sites[i].reg;
-	size_t first = a->neighbour_count;
+	size_t first = a->neighbour_count, notes = module->notes.count;
+	uint64_t start = site->pc + (site->plan->row < 0 ? (uint64_t)site->plan->row : 0);
 
-	/* A function's entry is in no note, so the last round is about the site itself. */
-	for (size_t k = 0; k <= module->notes.count; k++) {
-		uint64_t pc = k < module->notes.count ? module->notes.notes[k].pc + module->bias
-						      : site->pc;
+	/* A function's entry and exit are in no note: the last two rounds are about them. */
+	for (size_t k = 0; k < notes + 2; k++) {
+		uint64_t pc = k < notes	   ? module->notes.notes[k].pc + module->bias
+			      : k == notes ? start
+					   : exit_of(site);
 
-		if (pc < site->pc - move->lead || find_neighbour(a, pc) ||
-			(pc != site->pc &&
-				(pc >= reg->patch || has_own_patch(a, pc, site->chosen))))
+		if (!pc || (k < notes && (pc < start - move->lead || pc >= reg->patch)) ||
+			find_neighbour(a, pc) ||
+			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
 			continue;
 		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
 			return probe_error_no_memory();
@@ -403,13 +449,60 @@ static struct probe_error *describe_jump(const struct install *a, const struct i
 	return NULL;
 }
 
+/* Leaves room for an entry. */
+static uint64_t add_entry(const struct install *a, struct piece *p)
+{
+	uint64_t entry = p->start + p->used;
+
+	arch_fill(a->change->arch, p->bytes + p->used, ENTRY_BYTES);
+	p->used += ENTRY_BYTES;
+	return entry;
+}
+
+/*
+ * Builds the copy of what is between the patch and an exit, up to the exit's entry, and then the
+ * copy of the exit.
+ */
+static struct probe_error *build_exit(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	struct install_site *as = &a->sites[i];
+	struct arch_moved *moved = &as->moved;
+	const uint8_t *bytes;
+	size_t size = plan_code(site->plan, move->offset, &bytes);
+
+	/* The copy has the same length wherever it is, and ends where an entry may be. */
+	for (int is_placed = 0; is_placed < 2; is_placed++) {
+		size_t skip =
+			is_placed ? -(p->start + p->used + moved->code_length) % ENTRY_BYTES : 0;
+
+		arch_fill(arch, p->bytes + p->used, skip);
+		p->used += skip;
+		as->moved_to = p->start + p->used;
+		if (arch->move(bytes, size, as->reg.patch, as->moved_to, move->exit_at, moved) !=
+			ARCH_MOVE_OK)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"the instructions at %#jx cannot be moved to %#jx",
+				(uintmax_t)as->reg.patch, (uintmax_t)as->moved_to);
+	}
+	memcpy(p->bytes + p->used, moved->code, moved->code_length);
+	p->used += moved->code_length;
+	add_entry(a, p);
+	as->reg.covers = move->length;
+	return build_leave(a, as, exit_of(site), bytes + move->exit_at, size - move->exit_at,
+		move->jump > move->exit_at ? move->jump - move->exit_at : 1, p);
+}
+
 /* Builds the entries of all sites that share a jump, and the tail after them. */
 static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
 	const struct plan_way *move = plan_way(site->plan, site->chosen);
-	struct reg_site *reg = &a->sites[i].reg;
+	struct install_site *as = &a->sites[i];
+	struct reg_site *reg = &as->reg;
 	size_t first = a->neighbour_count, count;
 	const uint8_t *bytes;
 	uint64_t entry;
@@ -420,28 +513,37 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 	if (error)
 		return error;
 	count = a->neighbour_count - first;
+	if (move->has_exit && a->neighbours[a->neighbour_count - 1].pc != exit_of(site))
+		return too_far(reg);
 	plan_code(site->plan, move->offset, &bytes);
 	build_skip(arch, p, 0);
 	entry = p->start + p->used;
-	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
-	p->used += count * ENTRY_BYTES;
-	error = build_tail(a, i, move, p);
-	if (!error)
-		error = describe_jump(a, &a->sites[i], entry, reg);
+	for (size_t k = move->has_exit; k < count; k++)
+		add_entry(a, p);
+	error = move->has_exit ? build_exit(a, i, p) : build_tail(a, i, move, p);
 	for (size_t k = 0; k < count && !error; k++, entry += ENTRY_BYTES) {
 		struct reg_site *to = &a->neighbours[first + k];
+		bool is_exit = to->pc == exit_of(site);
 		uint64_t pc = to->pc;
 
+		/* The moved code between the patch and the exit precedes the entry of the exit. */
+		if (is_exit)
+			entry = as->moved_to;
+		if (k == 0)
+			error = describe_jump(a, as, entry, reg);
 		*to = *reg;
 		to->pc = pc;
-		to->entry = to->pun = entry;
-		to->pun_size = arch->jump_length;
+		to->pun = entry;
+		to->entry = is_exit ? entry + as->moved.to_offset[as->moved.count - 1] : entry;
+		to->pun_size = (uint32_t)(to->entry - to->pun) + arch->jump_length;
 		if (k < count - 1) {
-			to->tail = entry + ENTRY_BYTES;
+			to->tail = move->has_exit && k == count - 2 ? as->moved_to
+								    : entry + ENTRY_BYTES;
 			to->tail_size = 0;
 		}
 		memcpy(to->original, bytes, to->length);
-		error = lead_entry(a, to, to->tail, p);
+		if (!error)
+			error = lead_entry(a, to, to->tail, p);
 	}
 	return error;
 }
@@ -469,7 +571,10 @@ static size_t entries_bytes(const struct install *a, size_t i, uint64_t *patch_i
 		*patch_inout == patch)
 		return 0;
 	*patch_inout = patch;
-	return ((size_t)move->lead + (size_t)move->offset + 1) * ENTRY_BYTES + ARCH_STUB_ALIGN;
+	return ((size_t)move->lead + (move->offset > 0 ? (size_t)move->offset : 0) +
+		       (move->has_exit ? 3 : 1)) *
+		       ENTRY_BYTES +
+	       ARCH_STUB_ALIGN;
 }
 
 /* ==== Build =================================================================================== */
@@ -513,14 +618,19 @@ static bool frees_flags(const struct install *a, size_t i)
 	const struct select_site *site = &a->selection->sites[a->sites[i].first];
 	const struct plan *plan = site->plan;
 	const struct plan_way *move = plan_way(plan, site->chosen);
+	size_t before = 0; /* bytes of the patch before an exit */
 	const uint8_t *bytes;
 
 	if (!arch->overwrites_flags || install_is_gate(a) || !site->chosen->follows_nops)
 		return false;
+	if (!as->is_new && site->pc > as->reg.patch)
+		before = site->pc - as->reg.patch;
 	if (!as->is_new)
-		return arch->overwrites_flags(as->reg.original, as->reg.length);
+		return arch->overwrites_flags(as->reg.original + before, as->reg.length - before);
+	if (plan->row < 0)
+		before = move->exit_at;
 	return move->length <= plan_code(plan, move->offset, &bytes) &&
-	       arch->overwrites_flags(bytes, move->length);
+	       arch->overwrites_flags(bytes + before, move->length - before);
 }
 
 /* Describes the stub of a site: what it does, and what it may use. */

@@ -354,7 +354,8 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 	for (size_t i = 0; i < count; i++)
 		if (!edits_add(found,
 			    a->selection->sites[sites[i]].pc - plan_bytes_before(&plans[i]),
-			    plan_bytes_before(&plans[i]) + plans[i].row + plans[i].byte_count))
+			    plan_bytes_before(&plans[i]) + (size_t)plans[i].row +
+				    plans[i].byte_count))
 			return probe_error_no_memory();
 	error = edits_prepare(found);
 	return error ? error : edits_read(found, a->change->pid);

@@ -225,7 +225,7 @@ static struct probe_error *choose_last(struct object *object, const struct sdt_n
 	if (found)
 		error = plan_sites(object, notes, asked, found, &last, plans);
 	for (size_t i = 0; i < found && !error; i++) {
-		sites[at[i]].plan->before = plans[i].before;
+		*sites[at[i]].plan = plans[i];
 		error = choose_beside(arch, claims, &sites[at[i]]);
 	}
 	return error;

@@ -638,6 +638,14 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
+ * Builds a copy of the instruction at `pc` that leaves a function, of at least `need` of the bytes,
+ * to run after the last stub there. A thread that is stopped at this instruction continues at the
+ * first stub, behind as->moved. Errors: PROBE_ERROR_REFUSED.
+ */
+PROBE_MUST_CHECK struct probe_error *build_leave(struct install *a, struct install_site *as,
+	uint64_t pc, const uint8_t *bytes, size_t size, size_t need, struct piece *p);
+
+/*
  * Describes the patch of the new site `i`. For the first of several neighbours, builds the entries
  * of all of them; the others copy the description. Errors: as build_tail(), PROBE_ERROR_MEMORY,
  * PROBE_ERROR_REFUSED.

@@ -240,13 +240,13 @@ static struct plan rows_plan(
 
 	if (!site || !site->is_plain)
 		return plan;
-	plan.row = (uint16_t)(plan.pc - site->pc);
+	plan.row = (int16_t)(plan.pc - site->pc);
 	plan.pc = site->pc;
 	for (size_t k = 0; k < PLAN_COUNT; k++) {
 		const struct plan_ops *ops = plan_defaults.plans[k];
 
 		if (ops->follows_nops)
-			see_move(site, plan.row, way_of(&plan, ops));
+			see_move(site, (size_t)plan.row, way_of(&plan, ops));
 		else if (plan.row)
 			*way_of(&plan, ops) = (struct plan_way){0}; /* it is the last site's */
 	}
@@ -448,6 +448,79 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	return plan;
 }
 
+/* ---- Exits beside entries --------------------------------------------------------------- */
+
+/*
+ * A jump at the entry of a short function covers the exit:
+ *
+ *	start	mov 8(%rdi),%rax	stays
+ *		add $7,%rax		jmp entry ------> stubs of the entry ----> add $7,%rax
+ *	exit	ret			...		  stubs of the exit <-----'
+ *						  \-----> ret
+ *
+ * Nothing enters between the two, so whatever is at the exit has come by the jump. One patch serves
+ * both sites, as in a row (build.c), whichever of them is on.
+ */
+
+/* Returns the plan of the entry whose jump would cover the exit of a note; pc is 0 if none does. */
+static struct plan read_entry(const struct planning *p, const struct sdt_note *note)
+{
+	uint64_t jump = note->start + note->entry_keep;
+	struct sdt_note entry = *note;
+
+	if (note->kind != SDT_EXIT || note->refused || note->entry_keep == ARCH_NO_JUMP ||
+		note->pc == note->start || note->pc - jump >= p->arch->jump_length)
+		return (struct plan){0};
+	entry.kind = SDT_ENTRY;
+	entry.pc = note->start;
+	entry.keep = note->entry_keep;
+	entry.keep_short = ARCH_NO_JUMP;
+	return read_plan(p, &entry);
+}
+
+/* Finds the exit among the instructions that move at an entry. */
+static void find_exit(const struct arch *arch, struct plan *plan)
+{
+	struct plan_way *way = &plan->behind;
+	struct arch_insn insn;
+
+	if (!plan->is_entry || plan->pc != plan->start || !plan_is_possible(plan, &plan_behind))
+		return;
+	for (size_t at = 0; at < way->length && !way->has_exit; at += insn.length) {
+		size_t from = (size_t)way->offset + at;
+
+		if (!arch->decode(
+			    plan->bytes + from, plan->byte_count - from, plan->pc + from, &insn))
+			return;
+		way->has_exit =
+			from && (insn.flow == ARCH_FLOW_RETURN || insn.flow == ARCH_FLOW_JUMP);
+		way->exit_at = (uint8_t)at;
+	}
+}
+
+/* Lets exits share the patches of entries. */
+static void join_exits(struct planning *p)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		struct plan *entry = &p->entries[i], *plan = &p->plans[i];
+		struct plan_way behind;
+
+		find_exit(p->arch, plan);
+		find_exit(p->arch, entry);
+		behind = entry->behind;
+		if (!behind.has_exit ||
+			entry->pc + (uint64_t)behind.offset + behind.exit_at != plan->pc)
+			continue;
+		entry->row = (int16_t)(entry->pc - plan->pc);
+		behind.offset = (int16_t)(behind.offset + entry->row);
+		entry->behind = behind;
+		entry->pc = plan->pc;
+		entry->is_entry = false;
+		entry->is_exit = true;
+		*plan = *entry;
+	}
+}
+
 /* Adds earlier sites that could share the jump of plan `of`. Returns false if out of memory. */
 static bool find_neighbours(struct planning *p, size_t of)
 {
@@ -510,15 +583,18 @@ static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
 	AUTO_FREE struct plan *plans = calloc(rows->note_count + 1, sizeof(*plans));
+	AUTO_FREE struct plan *entries = calloc(rows->note_count + 1, sizeof(*entries));
 	struct probe_error *error;
 	bool follows_nops = false;
 
-	if (!plans)
+	if (!plans || !entries)
 		return probe_error_no_memory();
 	p->plans = plans;
+	p->entries = entries;
 	p->count = rows->note_count;
 	for (size_t i = 0; i < p->count; i++) {
 		plans[i] = read_plan(p, rows->notes[i]);
+		entries[i] = read_entry(p, rows->notes[i]);
 		if (plans[i].byte_count && !plans[i].ocaml && !plans[i].behind.cannot &&
 			rows->notes[i]->kind == SDT_NOP && !find_neighbours(p, i))
 			return probe_error_no_memory();
@@ -526,6 +602,8 @@ static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	error = examine(p, false);
 	if (!error)
 		take_neighbours(p);
+	if (!error)
+		join_exits(p);
 	for (size_t i = 0; i < p->order->count; i++)
 		follows_nops |= p->order->plans[i]->follows_nops;
 	if (!error && follows_nops)

@@ -28,6 +28,9 @@ struct plan_way {
 	 * after their nops.
 	 */
 	uint16_t lead;
+	/* The function's entry and exit share the patch; the exit is so many bytes behind it. */
+	bool has_exit;
+	uint8_t exit_at;
 };
 
 /* Addresses are link-time. */
@@ -35,9 +38,10 @@ struct plan {
 	uint64_t pc;
 	/*
 	 * Bytes from pc to the last site of a row of short nops, in which only the last site has a
-	 * jump of its own. All knowledge about code is about the last site (plan.c, "Rows").
+	 * jump of its own. All knowledge about code is about the last site (plan.c, "Rows"). For an
+	 * exit that shares the jump of the function's entry, about the entry, which is before it.
 	 */
-	uint16_t row;
+	int16_t row;
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
 	size_t byte_count;
 	bool ocaml;    /* a toggle of OCaml's follows the nop */
@@ -242,6 +246,9 @@ struct planning {
 	const struct rows *rows; /* the rows of `all` */
 	const struct plan_order *order;
 	struct plan *plans;
+	/* For exits inside the jump at their function's entry: the entry's plan. Others have pc 0.
+	 */
+	struct plan *entries;
 	size_t count;
 	struct neighbour *neighbours;
 	size_t neighbour_count;

@@ -89,11 +89,17 @@ size_t plan_nop_at(const struct arch *arch, const struct plan *plan, size_t at)
 	return arch->nop_length(plan->bytes + at, plan->byte_count - at);
 }
 
+/* Is an offset that of the plan `before`? Else all that is known begins at the row's end. */
+static bool is_before(const struct plan *plan, int offset)
+{
+	return offset < 0 && plan->row >= 0;
+}
+
 size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret)
 {
-	size_t at = (size_t)offset - plan->row;
+	size_t at = (size_t)(offset - plan->row);
 
-	if (offset < 0) {
+	if (is_before(plan, offset)) {
 		*ret = plan->before_bytes + (offset - plan->before.offset);
 		return (size_t)(plan->before.length - (offset - plan->before.offset));
 	}
@@ -105,7 +111,11 @@ size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret)
 
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 {
-	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
+	if (!ops)
+		return false;
+	const struct plan_way *way = plan_way(plan, ops);
+
+	return ops->follows_nops && (plan->is_followed || way->lead || way->has_exit);
 }
 
 /* Returns how many bytes, from the patch on, a way relies on. */
@@ -205,24 +215,26 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 
 size_t plan_bytes_before(const struct plan *plan)
 {
-	return plan->before.offset < 0 ? (size_t)-plan->before.offset : 0;
+	return plan->row < 0		 ? (size_t)-plan->row
+	       : plan->before.offset < 0 ? (size_t)-plan->before.offset
+					 : 0;
 }
 
 size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops)
 {
 	const struct plan_way *way = plan_way(plan, ops);
 
-	return way->offset < 0 ? (size_t)-way->offset : 0;
+	return plan->row < 0 ? (size_t)-plan->row : way->offset < 0 ? (size_t)-way->offset : 0;
 }
 
 size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 {
 	const struct plan_way *way = plan_way(plan, ops);
-	size_t needed = covers(way) + (way->offset < 0 ? 0 : (size_t)way->offset);
+	size_t before = plan_starts_before(plan, ops);
+	size_t needed = covers(way) + (size_t)way->offset + before;
+	size_t known = (size_t)plan->row + plan->byte_count + before;
 
-	return way->offset < 0 || needed < plan->row + plan->byte_count
-		       ? needed
-		       : plan->row + plan->byte_count;
+	return is_before(plan, way->offset) || needed < known ? needed : known;
 }
 
 /*
@@ -250,21 +262,22 @@ bool plan_holds(const struct arch *arch, const struct plan *plan, const struct p
 	const uint8_t *found)
 {
 	const struct plan_way *way = plan_way(plan, ops);
-	size_t needed = plan_needs(plan, ops), stays = way->offset ? way->offset - plan->row : 0;
+	size_t needed = plan_needs(plan, ops), row = plan->row > 0 ? (size_t)plan->row : 0;
+	size_t stays = way->offset > plan->row ? (size_t)(way->offset - plan->row) : 0;
 
 	if (ops->holds)
 		return ops->holds(arch, plan, found);
-	if (way->offset < 0)
+	if (is_before(plan, way->offset))
 		return memcmp(found, plan->before_bytes, needed) == 0;
-	if (needed < plan->row)
+	if (needed < row)
 		return false;
 	/* A row's nops, which stay, are all alike. */
-	for (size_t at = 0; at < plan->row; at += arch->site_nop)
+	for (size_t at = 0; at < row; at += arch->site_nop)
 		if (memcmp(found + at, plan->bytes, arch->site_nop) != 0 &&
 			!arch_has_breakpoint(arch, found + at, plan->bytes, arch->site_nop))
 			return false;
-	found += plan->row;
-	needed -= plan->row;
+	found += row;
+	needed -= row;
 	return stays <= needed && plan_stays(arch, plan, stays, found) &&
 	       memcmp(found + stays, plan->bytes + stays, needed - stays) == 0;
 }

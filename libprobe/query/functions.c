@@ -574,6 +574,7 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		.aliases = a->aliases,
 		.start = a->range.start,
 		.breaks = a->entry.breaks,
+		.entry_keep = a->entry_refused ? ARCH_NO_JUMP : a->entry.keep,
 		.args = a->arch->return_args,
 		.frame = a->arch->return_frame};
 	struct probe_error *error = NULL;

@@ -100,7 +100,8 @@ struct reg_site {
 	uint64_t entry; /* address of the jump that leads to the first stub */
 	/*
 	 * Depends on the plan. Pun: its page, or its entry in an arena. Shared jump: the site's
-	 * entry. Plans before and call: the code before the first stub. Otherwise 0.
+	 * entry, with what is moved from before the site. Plans before and call: the code before
+	 * the first stub. Otherwise 0.
 	 */
 	uint64_t pun;
 	uint64_t count;	   /* OCaml calls: address of the count of users of the handler; else 0 */

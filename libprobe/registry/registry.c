@@ -242,7 +242,7 @@ static struct probe_error *parse_image(
 
 bool site_is_chained(const struct reg_site *site)
 {
-	return site->pun && site->pun_size == arch_host()->jump_length;
+	return site->pun && (site->plan == PROBE_PLAN_BEHIND || site->plan == PROBE_PLAN_HOP);
 }
 
 /*

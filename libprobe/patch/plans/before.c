@@ -177,36 +177,6 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Builds a copy of the instruction that leaves the function, to run after the last stub. A thread
- * that is stopped at this instruction continues at the first stub.
- */
-static struct probe_error *build_exit(
-	struct install *a, const struct select_site *site, struct install_site *as, struct piece *p)
-{
-	const struct arch *arch = a->change->arch;
-	const struct plan *plan = site->plan;
-	size_t first = (size_t)-plan->before.offset, last = plan->before.length - first;
-	struct arch_moved moved;
-
-	if (as->moved.count == ARCH_MOVED_INSNS_MAX)
-		return probe_error_new(PROBE_ERROR_REFUSED, "too many instructions at %#jx move",
-			(uintmax_t)as->reg.patch);
-	as->moved.from_offset[as->moved.count] = (uint8_t)first;
-	as->moved.to_offset[as->moved.count++] = (uint8_t)as->moved.code_length;
-	build_skip(arch, p, 0);
-	as->reg.tail = p->start + p->used;
-	if (arch->move(plan->before_bytes + first, last, site->pc, as->reg.tail, last, &moved) !=
-		ARCH_MOVE_OK)
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"the instruction at %#jx cannot be moved to %#jx", (uintmax_t)site->pc,
-			(uintmax_t)as->reg.tail);
-	memcpy(p->bytes + p->used, moved.code, moved.code_length);
-	p->used += moved.code_length;
-	as->reg.tail_size = (uint32_t)moved.code_length;
-	return NULL;
-}
-
-/*
  * Builds a copy of the instructions before a site, to run before the first stub. It leaves room for
  * a jump to the first stub, which write_landings() writes. The last stub leads to the site.
  */
@@ -217,7 +187,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	struct install_site *as = &a->sites[i];
 	const struct plan *plan = site->plan;
 	struct reg_site *reg = &as->reg;
-	size_t first = (size_t)-plan->before.offset;
+	size_t first = (size_t)-plan->before.offset, last = plan->before.length - first;
 
 	build_skip(arch, p, 0);
 	reg->patch = site->pc - first;
@@ -236,7 +206,9 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	reg->covers = plan->before.length;
 	memcpy(reg->original, plan->before_bytes, reg->length);
 	as->entry = reg->pun;
-	return plan->is_exit ? build_exit(a, site, as, p) : NULL;
+	return plan->is_exit
+		       ? build_leave(a, as, site->pc, plan->before_bytes + first, last, last, p)
+		       : NULL;
 }
 
 const struct plan_ops plan_before = {

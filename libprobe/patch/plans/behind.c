@@ -13,6 +13,8 @@ static struct probe_error *examine(struct planning *p)
 
 		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot)
 			plan_ask_move(p, plan, &plan->behind);
+		if (p->entries[i].byte_count)
+			plan_ask_move(p, &p->entries[i], &p->entries[i].behind);
 	}
 	return plan_prove(p);
 }

@@ -25,6 +25,14 @@ if [ "$(uname -m)" = aarch64 ]; then
 	reasons+=([chooses]="may jump to the bytes after"
 		[far_tail:return]="one of its jumps may lead to any function")
 fi
+if [ "$(uname -m)" = x86_64 ]; then
+	short=(getter adds swaps calls)
+	entries+=("${short[@]}" far_jump near_jump)
+	exits+=("${short[@]}" far_jump near_jump)
+	plain+=("${short[@]}" far_jump near_jump)
+	ends+=("${short[@]}")
+	pairs+=("${short[@]}" far_jump near_jump)
+fi
 calls=30
 
 # run NAME ARGS…: traces the calls
@@ -97,6 +105,25 @@ run filter -c -f 'arg0 >= 20 && arg1 < 70' "$(any "${plain[@]}")"
 same "calls by a filter" "$(counts filter)" "$(expect 3 "${plain[@]}")"
 run returned -c -f 'retval > 100' "$(any "${ends[@]}"):return"
 same "ends by a filter" "$(counts returned)" "$(expect 16 "${ends[@]/%/:return}")"
+
+# Entry and exit of a short function share one jump, whichever comes or goes first.
+[ "$(uname -m)" = aarch64 ] && joint=zero || joint=adds
+for first in "$joint" "$joint:return"; do
+	second=$joint
+	[ "$first" = "$joint" ] && second=$joint:return
+	ctl enable -p "$target_pid" "fn:shapes:$first"
+	ask 1
+	run beside -c "fn:shapes:$second"
+	same "$second beside $first" "$(counts beside)" "$(expect $calls "$second")"
+	ctl enable -p "$target_pid" "fn:shapes:$second"
+	ask 1
+	ctl disable -p "$target_pid" "fn:shapes:$first"
+	ask 1
+	same "what stays after $first" "$("$PROBECTL" status --json -p "$target_pid" |
+		jq -r 'select(.name) | "\(.name) \(.hits)"')" "$second 2"
+	ctl disable -p "$target_pid" "fn:shapes:$second"
+	same_state "$target_pid"
+done
 
 if [ "$(uname -m)" = aarch64 ]; then
 	run more 'fn:shapes:ten(arg0,arg7,arg8,arg9)' 'fn:shapes:floating(farg0,farg1)' \

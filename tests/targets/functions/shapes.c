@@ -17,7 +17,8 @@
 		X(by_adrp) X(by_literal) X(by_vector) X(by_tbz) X(by_condition) X(by_call)         \
 			X(first_cbz) X(first_adr) X(overwrites) X(chooses) X(loops) X(leaves)
 #else
-#define SHAPES(X) X(leaf) X(only_tail) X(loops)
+#define SHAPES(X)                                                                                  \
+	X(leaf) X(only_tail) X(loops) X(getter) X(adds) X(swaps) X(calls) X(far_jump) X(near_jump)
 #endif
 /* clang-format on */
 

@@ -304,5 +304,51 @@ far_seven:
 	lea	7(%rdi), %rax
 	ret
 	end	loops
+
+	/* A jump at the entry covers the exit: at its first byte, or later. */
+	begin	getter
+	lea	7(%rdi, %rsi, 2), %rax
+	ret
+	end	getter
+
+	begin	adds
+	lea	(%rdi, %rsi, 2), %rax
+	add	$7, %rax
+	ret
+	end	adds
+
+	begin	swaps
+	lea	7(%rdi, %rsi, 2), %rax
+	xchg	%rax, %rdx
+	xchg	%rdx, %rax
+	ret
+	end	swaps
+
+	begin	calls
+	sub	$8, %rsp
+	.cfi_def_cfa_offset 16
+	call	getter_copy
+	add	$8, %rsp
+	.cfi_def_cfa_offset 8
+	ret
+	end	calls
+
+	begin	getter_copy
+	endbr64
+	lea	7(%rdi, %rsi, 2), %rax
+	ret
+	end	getter_copy
+
+	begin	far_jump
+	mov	%rax, %rax
+	.byte	0xe9
+	.long	getter_copy - . - 4
+	end	far_jump
+
+	begin	near_jump
+	mov	%rax, %rax
+	.byte	0xeb, getter_copy - . - 1
+	end	near_jump
+	.p2align 4
 #endif
 	.section .note.GNU-stack, "", %progbits
