@@ -8,6 +8,7 @@ usage: state.py save PID FILE       stores the text and the semaphores
        state.py hash PID            prints a sum of the text
        state.py semaphores PID      prints "PATH PROVIDER:NAME ADDRESS VALUE"
        state.py sites PATH          prints "PROVIDER:NAME ADDRESS OFFSET"
+       state.py functions PATH MOST prints "NAME OFFSET" of functions that are chosen at random
 
 The text is every executable mapping of a file, byte for byte, and the last page of each that is
 only read: what follows a segment there belongs to nobody, and is used by controllers. The semaphores are those
@@ -17,6 +18,8 @@ error of the tool under test cannot hide itself.
 import hashlib
 import os
 import pickle
+import random
+import re
 import struct
 import sys
 import time
@@ -55,10 +58,15 @@ class Elf:
             if kind == 1:
                 self.loads.append((vaddr, offset, filesz))
         self.sections = []
+        links = {}
         for i in range(shnum if shoff else 0):
-            name, kind, _, addr, offset, size = struct.unpack_from(
-                "<IIQQQQ", self.data, shoff + i * shentsize)
+            name, kind, _, addr, offset, size, link = struct.unpack_from(
+                "<IIQQQQI", self.data, shoff + i * shentsize)
             self.sections.append((name, kind, addr, offset, size))
+            links[offset] = link
+        # By a section's offset, that of the strings it uses.
+        self.links = {offset: self.sections[link][3] for offset, link in links.items()
+                      if link < len(self.sections)}
         strings = self.sections[shstrndx][3] if self.sections else 0
         self.sections = [
             (self.data[strings + s[0]:self.data.index(b"\0", strings + s[0])].decode(), *s[1:])
@@ -80,6 +88,24 @@ class Elf:
                 yield (*(text.decode() for text in texts[:3]),
                        pc + delta if pc else 0, semaphore + delta if semaphore else 0)
                 at = body + (descsz + 3 & ~3)
+
+    def functions(self):
+        """(name, address) of functions whose names are those of C, and mean one address."""
+        found = {}
+        for _, kind, _, offset, size in self.sections:
+            if kind not in (2, 11):
+                continue
+            strings = self.links[offset]
+            for at in range(offset, offset + size, 24):
+                name, info, _, _, value, length = struct.unpack_from("<IBBHQQ", self.data, at)
+                if info & 15 != 2 or not value or not length:
+                    continue
+                end = self.data.index(b"\0", strings + name)
+                text = self.data[strings + name:end].decode("utf-8", "replace")
+                if re.fullmatch(r"[A-Za-z_]\w*", text):
+                    found.setdefault(text, set()).add(value)
+        return [(name, next(iter(values))) for name, values in sorted(found.items())
+                if len(values) == 1]
 
     def offset_of(self, address):
         for vaddr, offset, filesz in self.loads:
@@ -230,6 +256,13 @@ def main(arguments):
         elf = Elf(arguments[2])
         for provider, name, _, pc, _ in elf.notes():
             print(f"{provider}:{name}", hex(pc), hex(elf.offset_of(pc) or 0))
+        return 0
+    if command == "functions":
+        elf = Elf(arguments[2])
+        functions = elf.functions()
+        random.shuffle(functions)
+        for name, address in functions[:int(arguments[3])]:
+            print(name, hex(elf.offset_of(address) or 0))
         return 0
     print(__doc__, file=sys.stderr)
     return 2

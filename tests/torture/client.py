@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Starts a server, asks it without end, and checks its answers; answers lines as victim.c does."""
+"""Starts a server, asks it without end, and checks its answers; answers lines as victim.c does.
+
+qemu's answer is what its guest computes in a boot sector: then it boots again.
+"""
 import os
 import select
 import socket
@@ -8,6 +11,11 @@ import sys
 import time
 
 kind, folder, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+# Adds and rotates 65,536 times, prints two letters of the sum to the serial port, and resets.
+boot_sector = bytes.fromhex(
+    "31c0 31c9 01c8 d1c0 e2fa 89c3 baf803 88d8 240f 0441 ee 88f8 240f 0441 ee"
+    "b00a ee b0fe e664 f4 ebfd"
+).ljust(510, b"\0") + b"\x55\xaa"
 
 
 def start():
@@ -15,6 +23,17 @@ def start():
         return subprocess.Popen(
             ["redis-server", "--port", str(port), "--save", "", "--dir", folder],
             stdout=subprocess.DEVNULL,
+        )
+    if kind == "qemu":
+        with open(f"{folder}/floppy", "wb") as floppy:
+            floppy.write(boot_sector.ljust(1440 * 1024, b"\0"))
+        return subprocess.Popen(
+            ["qemu-system-x86_64", "-display", "none", "-monitor", "none", "-serial", "stdio"]
+            + ["-drive", f"file={folder}/floppy,format=raw,if=floppy", "-boot", "a", "-m", "32"]
+            + ["-nic", "none"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it tells which signal ended it
         )
     with open(f"{folder}/page.html", "w") as page:
         page.write("".join(f"line {i}\n" for i in range(3000)))
@@ -40,6 +59,8 @@ def exchange(request, enough):
 
 
 def work():
+    if kind == "qemu":
+        return server.stdout.readline()
     if kind == "redis":
         commands = ["FLUSHALL", "SET a 1", "INCRBY a 41", "RPUSH l 3 1 2", "SORT l", "ZADD z 2 b 1 a"]
         commands += ["ZRANGE z 0 -1", "EVAL return{1,2} 0", "GET a", "QUIT"]

@@ -102,6 +102,13 @@ program_start()
 		client_pid=$target_pid
 		target_pid=${answer#ready }
 		;;
+	qemu) # boots its firmware, and boots again
+		need qemu-system-x86_64
+		functions=('fn:qemu-system*:*')
+		start "${nicely[@]}" "$python" "$torture/client.py" qemu "$SCRATCH" "$(free_port)"
+		client_pid=$target_pid
+		target_pid=${answer#ready }
+		;;
 	*) die "there is no program '$1'" ;;
 	esac
 }
@@ -227,11 +234,59 @@ torture_library()
 	program_end
 }
 
-# torture_functions PROGRAM ROUNDS: all its functions on and off; each fourth time, the controller is
-# killed, at a random moment
+# others_on KIND: another tool at 60 functions of the file of the first of `functions`: a kernel uprobe
+# at each, or gdb with a breakpoint at each. others_off: it leaves. false if the machine has none.
+others_on()
+{
+	local path name
+	name=${functions[0]#fn:}
+	path=$("$PROBECTL" list --functions --json -p "$target_pid" "${functions[0]}" 2>/dev/null |
+		sed -n 's/.*"path":"\([^"]*\)".*/\1/p;q')
+	[ -e "$path" ] || die "no file of ${name%%:*}"
+	"$python" "$integration/state.py" functions "$path" 60 >"$SCRATCH/others"
+	rm -f "$SCRATCH/there" "$SCRATCH/in"
+	mkfifo "$SCRATCH/in"
+	case $1 in
+	uprobes)
+		# shellcheck disable=SC2046 # a word for each offset
+		"$TARGETS/uprobe" -1 "$path" $(cut -d' ' -f2 "$SCRATCH/others") \
+			<"$SCRATCH/in" >"$SCRATCH/there" 2>&1 &
+		;;
+	gdb)
+		{
+			sed 's/\([^ ]*\) .*/break \1\nignore $bpnum 1000000000/' "$SCRATCH/others"
+			printf 'shell echo on >%s\ncontinue\ndelete\ndetach\n' "$SCRATCH/there"
+		} >"$SCRATCH/script"
+		gdb -nx -batch -iex 'set auto-load no' -iex 'set debuginfod enabled off' \
+			-iex 'handle SIGSTOP stop nopass' -p "$target_pid" \
+			-x "$SCRATCH/script" <"$SCRATCH/in" >"$SCRATCH/gdb.out" 2>&1 &
+		;;
+	esac
+	others_pid=$!
+	exec {others_in}>"$SCRATCH/in"
+	SECONDS=0 # pause() counts from here
+	until grep -qs on "$SCRATCH/there"; do
+		kill -0 "$others_pid" 2>/dev/null || {
+			exec {others_in}>&-
+			wait "$others_pid"
+			return 1
+		}
+		pause
+	done
+}
+others_off()
+{
+	[ ! -e "$SCRATCH/script" ] || kill -STOP "$target_pid"
+	rm -f "$SCRATCH/script"
+	exec {others_in}>&-
+	wait "$others_pid"
+}
+
+# torture_functions PROGRAM ROUNDS: all its functions on and off, also beside uprobes and a debugger,
+# whoever is first; each eighth time, the controller is killed, at a random moment
 torture_functions()
 {
-	local program=$1 times=$2 first_rounds i killed=0 failed=$failures tracer sites=
+	local program=$1 times=$2 first_rounds i killed=0 failed=$failures tracer kind beside=0 sites=
 	program_start "$program"
 	probes=("${functions[@]}")
 	local p=(--many --keep-going -p "$target_pid" "${probes[@]}")
@@ -240,15 +295,43 @@ torture_functions()
 	program_check
 	first_rounds=$rounds
 	for ((i = 0; i < times && failures == failed; i++)); do
-		case $((i % 4)) in
+		case $((i % 8)) in
 		0)
 			ctl enable "${p[@]}"
 			sites=$(grep -o '[0-9]* sites' "$SCRATCH/out")
 			ctl disable --force "${p[@]}"
 			;;
 		1) ctl trace -c -d 0.2 "${p[@]}" ;;
-		2) ctl trace -t latency -d 0.2 "${p[@]}" ;;
-		3)
+		2 | 3)
+			kind=uprobes
+			[ $((i % 8)) = 2 ] || kind=gdb
+			ctl enable "${p[@]}"
+			others_on "$kind" && {
+				program_check
+				others_off
+				beside=$((beside + 1))
+			}
+			program_check
+			ctl disable --force "${p[@]}"
+			;;
+		4) ctl trace -t latency -d 0.2 "${p[@]}" ;;
+		5)
+			others_on uprobes && {
+				ctl trace -c -d 0.2 "${p[@]}"
+				program_check
+				others_off
+				beside=$((beside + 1))
+			}
+			;;
+		6)
+			others_on gdb && {
+				! "$PROBECTL" trace -c -d 0.2 "${p[@]}" >"$SCRATCH/out" 2>&1 ||
+					fail "a process of gdb was traced"
+				others_off
+				beside=$((beside + 1))
+			}
+			;;
+		7)
 			"$PROBECTL" trace -t latency "${p[@]}" >/dev/null 2>&1 </dev/null &
 			tracer=$!
 			sleep "$((RANDOM % 2)).$((RANDOM % 1000))"
@@ -263,7 +346,8 @@ torture_functions()
 	as_before
 	program_check
 	[ "$rounds" -gt "$first_rounds" ] || fail "$program stands still: $first_rounds, $rounds"
-	echo "functions $program: $sites, $i times on and off, killed $killed; $answer"
+	echo "functions $program: $sites, $i times on and off, killed $killed," \
+		"beside other tools $beside; $answer"
 	program_end
 }
 

@@ -13,7 +13,7 @@
 # instead of its probes, on and off so many times (default 0). PROGRAMs are
 #   compute four signals altstack churn threads fork spawn exec coroutine sleep
 #   python ruby java postgres		(default: all of them)
-#   php node bash nginx redis		(only for -f, the other kinds set to 0)
+#   php node bash nginx redis qemu	(only for -f, the other kinds set to 0)
 # The environment is that of an integration test: BUILD, PROBECTL.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
