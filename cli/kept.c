@@ -4,11 +4,13 @@
  * it. `\n` and `\\` stand for a newline and a backslash.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/kept.h"
 #include "cli/print/print.h"
+#include "libprobe/base/cleanup.h"
 
 enum { WORDS_MAX = 4096 };
 
@@ -101,10 +103,10 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 }
 
 /*
- * Makes the words of a session. `plain` has expressions in place of names. The caller frees them.
+ * Makes the words of a session. `plain` has expressions in place of names. The caller frees *ret.
  */
-static char *kept_text(
-	const struct kept_options *options, const struct probe_session_options *plain)
+static struct probe_error *kept_text(
+	const struct kept_options *options, const struct probe_session_options *plain, char **ret)
 {
 	const struct tracer_options *tracer = &options->tracer;
 	const struct pattern_list *patterns = &options->common.patterns;
@@ -112,6 +114,7 @@ static char *kept_text(
 		options->key_names.count ? &options->key_names : &tracer->keys;
 	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
 	const struct probe_gather *gather = &plain->gather;
+	struct probe_error *error = NULL;
 	struct buffer out = {0};
 	bool named = false;
 
@@ -142,13 +145,26 @@ static char *kept_text(
 	add_number(&out, "-s", options->string_bytes);
 	add_number(&out, "-b", options->ring_bytes);
 	add_option(&out, "--file", options->file);
-	for (size_t i = 0; i < patterns->count; i++)
-		add_option(&out, "-e", probe_pattern_text(patterns->items[i]));
+	for (size_t i = 0; i < patterns->count && !error; i++) {
+		AUTO_FREE char *pattern = NULL;
+
+		const char *typed = probe_pattern_text(patterns->items[i]);
+
+		error = probe_pattern_plain_text(patterns->items[i], &pattern);
+		add_option(&out, "-e", pattern);
+		/* A reader finds the names of what is behind pointers, too. */
+		if (pattern && strcmp(pattern, typed) != 0)
+			add_option(&out, "--typed", typed);
+	}
+	for (size_t i = 0; i < options->typed.count; i++)
+		add_option(&out, "--typed", options->typed.items[i]);
 	buffer_bytes(&out, "", 1);
-	if (!out.no_memory)
-		return out.data;
-	buffer_deinit(&out);
-	return NULL;
+	if (!error && out.no_memory)
+		error = probe_error_no_memory();
+	*ret = out.data;
+	if (error)
+		buffer_deinit(&out);
+	return error;
 }
 
 /* Returns a copy of a path with the process id for each %p. The caller frees it. */
@@ -190,9 +206,10 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	if (!error) {
 		plain = its;
 		error = probe_session_plain(session, &plain);
-		text = error ? NULL : kept_text(&begun, &plain);
 		if (!error)
-			error = text ? probe_session_leave(session, text) : probe_error_no_memory();
+			error = kept_text(&begun, &plain, &text);
+		if (!error)
+			error = probe_session_leave(session, text);
 		if (error)
 			probe_error_free(probe_session_stop(session));
 	}
@@ -242,6 +259,33 @@ static struct probe_error *malformed(void)
 		"probectl may have left it");
 }
 
+/* Makes the catalogue learn the names of arguments in a PROBE. */
+static struct probe_error *want(const struct kept_options *options, const char *probe)
+{
+	struct probe_pattern *pattern = NULL;
+	struct probe_error *error =
+		probe_pattern_parse_named(probe, options->common.patterns.catalogue, &pattern);
+
+	probe_pattern_free(pattern);
+	return error;
+}
+
+static struct probe_error *want_all(const struct kept_options *options)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < options->typed.count && !error; i++)
+		error = want(options, options->typed.items[i]);
+	for (size_t i = 0; i < options->key_names.count && !error; i++) {
+		AUTO_FREE char *probe = NULL;
+
+		if (asprintf(&probe, "fn:*(%s)", options->key_names.items[i]) < 0)
+			return probe_error_no_memory();
+		error = want(options, probe);
+	}
+	return error;
+}
+
 /* The options of `enable` that define a session. */
 static struct probe_error *parse_words(int count, char **words, struct kept_options *ret)
 {
@@ -249,6 +293,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 		OPTIONS_PROBE(&ret->common),
 		OPTIONS_KEPT(ret),
 		OPTION(0, "key-name", STRINGS, "NAME", &ret->key_names, ""),
+		OPTION(0, "typed", STRINGS, "PROBE", &ret->typed, ""),
 	};
 	const struct command_line line = {
 		.synopsis = "read",
@@ -271,7 +316,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 		error = malformed();
 	if (!error)
 		error = request_init(&ret->request, &ret->common);
-	return error;
+	return error ? error : want_all(ret);
 }
 
 struct probe_error *kept_parse(const char *text, struct kept_options *ret, char ***words_ret)
@@ -302,6 +347,7 @@ void kept_deinit(struct kept_options *options)
 {
 	tracer_options_deinit(&options->tracer);
 	free(options->key_names.items);
+	free(options->typed.items);
 	options_deinit(&options->common);
 }
 
@@ -316,7 +362,7 @@ char *kept_title(const char *text)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
 		/* Leave out what users do not type: -e and -t. */
-		if (!strcmp(words[i], "--key-name")) {
+		if (!strcmp(words[i], "--key-name") || !strcmp(words[i], "--typed")) {
 			i++;
 			continue;
 		}

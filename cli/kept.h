@@ -24,6 +24,8 @@ struct kept_options {
 	uint64_t since_ns; /* time at which the session was started, CLOCK_REALTIME */
 	/* The keys as the user typed them. Empty if no key contains a name of an argument. */
 	struct string_list key_names;
+	/* When reading, the PROBEs whose lists were typed with names of debug information. */
+	struct string_list typed;
 };
 
 /* clang-format off */

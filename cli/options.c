@@ -161,7 +161,7 @@ static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
 
 struct probe_error *options_catalogue(struct pattern_list *patterns)
 {
-	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
+	return patterns->catalogue ? NULL : catalogue_open(NULL, &patterns->catalogue);
 }
 
 struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
@@ -179,7 +179,7 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 		error = probe_pattern_plain_text(pattern, &plain);
 		probe_pattern_free(pattern);
 		if (!error)
-			error = probe_pattern_parse(plain, &pattern);
+			error = probe_pattern_parse_named(plain, patterns->catalogue, &pattern);
 	}
 	if (error)
 		return error;

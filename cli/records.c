@@ -78,6 +78,16 @@ static int is_probes_file(const struct dirent *entry)
 	       strcmp(entry->d_name + length - end, suffix) == 0;
 }
 
+/* Turns an error about a file into a warning. Returns only a lack of memory. */
+static struct probe_error *warn(struct probe_error *error)
+{
+	if (!error || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	report_warning("%s", error->message);
+	probe_error_free(error);
+	return NULL;
+}
+
 /* Adds the files of a folder, which may not exist. Warns about unusable ones. */
 static struct probe_error *add_folder(struct probe_catalogue *catalogue, const char *folder)
 {
@@ -97,12 +107,7 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 			error = probe_error_no_memory();
 		}
 		if (!error)
-			error = probe_catalogue_add(catalogue, path);
-		if (error && error->code != PROBE_ERROR_MEMORY) {
-			report_warning("%s", error->message);
-			probe_error_free(error);
-			error = NULL;
-		}
+			error = warn(probe_catalogue_add(catalogue, path));
 		free(path);
 		free(entries[i]);
 	}
@@ -110,7 +115,18 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 	return error;
 }
 
-struct probe_error *catalogue_open(struct probe_catalogue **ret)
+/* Adds what a record's folder, or that of which it is a part, says about functions. */
+static struct probe_error *add_record(struct probe_catalogue *catalogue, const char *record)
+{
+	AUTO_FREE char *whole = NULL;
+	struct probe_error *error = warn(probe_catalogue_load(catalogue, record));
+
+	if (!error && asprintf(&whole, "%s/..", record) < 0)
+		return probe_error_no_memory();
+	return error ? error : warn(probe_catalogue_load(catalogue, whole));
+}
+
+struct probe_error *catalogue_open(const char *record, struct probe_catalogue **ret)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	struct probe_error *error = probe_catalogue_create(ret);
@@ -127,6 +143,8 @@ struct probe_error *catalogue_open(struct probe_catalogue **ret)
 	}
 	if (!error && folder)
 		error = add_folder(*ret, folder);
+	if (!error && record)
+		error = add_record(*ret, record);
 	if (error) {
 		probe_catalogue_free(*ret);
 		*ret = NULL;

@@ -28,9 +28,10 @@ void reading_end(struct reading *reading);
 
 /*
  * Creates the library's catalogue, and adds the files NAME.probes in
- * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name. Warns
- * about unusable files.
+ * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name, and
+ * what the folder `record`, unless it is NULL, says about functions. Warns about unusable files.
  */
-PROBE_MUST_CHECK struct probe_error *catalogue_open(struct probe_catalogue **ret);
+PROBE_MUST_CHECK struct probe_error *catalogue_open(
+	const char *record, struct probe_catalogue **ret);
 
 #endif

@@ -195,7 +195,7 @@ static struct probe_error *check_options(struct export_options *options)
 			"--key and --match are for --format=trace-event, --format=folded and "
 			"--format=flamegraph");
 	/* The catalogue gives the names in keys and in JSON output, and it knows pairs. */
-	error = catalogue_open(&options->catalogue);
+	error = catalogue_open(common->operands[0], &options->catalogue);
 	options->options.catalogue = options->catalogue;
 	if (!error)
 		error = options_add_operands(&options->common, 1);

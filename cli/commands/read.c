@@ -202,6 +202,9 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 		error = tracer->output == PROBE_TRACER_FLIGHT
 				? flight_write(&reader->flight, &opened, 1)
 				: print_rows(reader, tracer, opened, kept, title);
+	if (!error && reader->flight.record)
+		error = probe_catalogue_save(
+			kept->common.patterns.catalogue, reader->flight.directory);
 	/* Complete the recording first, because it refers to the session. */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);

@@ -18,16 +18,16 @@
 #include "probe/sink.h"
 #include "probe/summary.h"
 
+enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
+
 struct report_options {
 	struct common_options common;
 	struct string_list keys;
 	const char *match, *html;
 	uint64_t top;
 	bool json, pairs, self;
-	struct probe_catalogue *catalogue;
+	struct probe_catalogue *catalogues[RECORDS_MAX]; /* for each record */
 };
-
-enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
 
 /* ---- Writing -------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ static struct probe_error *add_to_summary(void *data, const struct probe_event *
 	return probe_summary_add(data, event);
 }
 
-static struct probe_error *summarize(const struct report_options *options, const char *path,
+static struct probe_error *summarize(const struct report_options *options, size_t index,
 	struct probe_summary **ret, int *status_ret)
 {
 	const struct probe_summary_options wanted = {
@@ -104,11 +104,13 @@ static struct probe_error *summarize(const struct report_options *options, const
 		.key_count = options->keys.count,
 		.match = options->match,
 		.pairs = options->pairs,
-		.catalogue = options->catalogue,
+		.catalogue = options->catalogues[index],
 	};
 	struct probe_error *error = probe_summary_create(&wanted, ret);
 
-	return error ? error : read_events(path, add_to_summary, *ret, status_ret);
+	return error ? error
+		     : read_events(
+			       options->common.operands[index], add_to_summary, *ret, status_ret);
 }
 
 /* ---- The command ---------------------------------------------------------------- */
@@ -230,7 +232,7 @@ static struct probe_error *report_self(const struct report_options *options, int
 {
 	const struct probe_calls_options wanted = {.keys = options->keys.items,
 		.key_count = options->keys.count,
-		.catalogue = options->catalogue};
+		.catalogue = options->catalogues[0]};
 	struct probe_calls *calls = NULL;
 	struct probe_error *error = probe_calls_create(&wanted, &calls);
 
@@ -248,18 +250,19 @@ static struct probe_error *report(void *data, int *status_ret)
 	struct probe_summary *summaries[RECORDS_MAX] = {NULL};
 	struct probe_error *error = check(options);
 
-	if (!error)
-		error = catalogue_open(&options->catalogue);
+	for (size_t i = 0; !error && i < options->common.operand_count; i++)
+		error = catalogue_open(options->common.operands[i], &options->catalogues[i]);
 	for (size_t i = 0; !error && !options->self && i < options->common.operand_count; i++)
-		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
+		error = summarize(options, i, &summaries[i], status_ret);
 	if (!error)
 		error = options->self ? report_self(options, status_ret)
 				      : print(options, summaries);
 	if (!error && !options->self)
 		error = probe_summary_check_keys(summaries[0], summaries[1]);
-	for (size_t i = 0; i < RECORDS_MAX; i++)
+	for (size_t i = 0; i < RECORDS_MAX; i++) {
 		probe_summary_free(summaries[i]);
-	probe_catalogue_free(options->catalogue);
+		probe_catalogue_free(options->catalogues[i]);
+	}
 	return error;
 }
 

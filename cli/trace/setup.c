@@ -432,6 +432,9 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 		if (report->sites && !trace->noted)
 			report_notes(report);
 		trace->noted |= report->sites && report->note_count;
+		if (report->sites && trace->record)
+			trace_fail(trace, probe_catalogue_save(trace->tracers->options.catalogue,
+						  trace->directory));
 		return;
 	}
 	/* The tracer wants no hits of the process. */
@@ -496,6 +499,8 @@ static struct probe_error *start_sessions(
 	/* Not earlier: if nothing can be recorded, no folder must be left. */
 	if (!error && trace->directory)
 		error = probe_ctf_create(trace->directory, &options->parts, &trace->record);
+	if (!error && trace->directory)
+		error = probe_catalogue_save(options->common.patterns.catalogue, trace->directory);
 	if (error)
 		return error;
 	probe_trace_switch(trace->set, true);

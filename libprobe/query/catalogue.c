@@ -61,38 +61,6 @@ bool catalogue_name_matches(const char *pattern, const char *name)
 	return !*pattern;
 }
 
-/* ---- Finding ---------------------------------------------------------------------------- */
-
-const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
-	const char *provider, const char *name, size_t arg_count)
-{
-	const bool is_function = sdt_is_function(provider);
-	const struct catalogue_file *learned;
-
-	for (size_t i = catalogue ? catalogue->source_count : 0; i-- > 0;) {
-		const struct catalogue_file *file = catalogue_file_of(catalogue, i, provider);
-
-		for (size_t k = file ? file->probe_count : 0; k-- > 0;) {
-			const struct probe_meaning *meaning = &file->probes[k];
-			bool has_args = arg_count == SIZE_MAX || is_function ||
-					meaning->arg_count == arg_count ||
-					(meaning->open && meaning->arg_count < arg_count);
-
-			if (has_args && strcmp(meaning->provider, provider) == 0 &&
-				catalogue_name_matches(meaning->name, name))
-				return meaning;
-		}
-	}
-	if (!is_function)
-		return NULL;
-	for (size_t i = 0; (learned = catalogue_learned_file(catalogue, i)); i++)
-		for (size_t k = learned->probe_count; k-- > 0;)
-			if (strcmp(learned->probes[k].provider, provider) == 0 &&
-				catalogue_name_matches(learned->probes[k].name, name))
-				return &learned->probes[k];
-	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
-}
-
 const char *probe_meaning_word(const struct probe_arg_meaning *arg, int64_t number)
 {
 	for (size_t i = 0; i < arg->word_count; i++)
@@ -158,6 +126,7 @@ const struct catalogue_file *catalogue_file_of(
 struct learned_file {
 	struct learned_file *next; /* the one learned before */
 	struct catalogue_file file;
+	char *text;    /* of the file */
 	char object[]; /* which object it is about */
 };
 
@@ -187,6 +156,7 @@ static void learned_free(struct catalogue_learned *learned)
 		struct learned_file *next = file->next;
 
 		catalogue_file_deinit(&file->file);
+		free(file->text);
 		free(file);
 		file = next;
 	}
@@ -196,8 +166,7 @@ static void learned_free(struct catalogue_learned *learned)
 	free(learned);
 }
 
-const struct catalogue_file *catalogue_learned_file(
-	const struct probe_catalogue *catalogue, size_t index)
+static const struct learned_file *learned_at(const struct probe_catalogue *catalogue, size_t index)
 {
 	/* Pairs with atomic_store_explicit() in add_learned(). */
 	struct learned_file *file =
@@ -207,7 +176,59 @@ const struct catalogue_file *catalogue_learned_file(
 
 	while (file && index-- > 0)
 		file = file->next;
-	return file ? &file->file : NULL;
+	return file;
+}
+
+const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
+	const char *provider, const char *name, size_t arg_count)
+{
+	const bool is_function = sdt_is_function(provider);
+	const struct learned_file *learned;
+
+	for (size_t i = catalogue ? catalogue->source_count : 0; i-- > 0;) {
+		const struct catalogue_file *file = catalogue_file_of(catalogue, i, provider);
+
+		for (size_t k = file ? file->probe_count : 0; k-- > 0;) {
+			const struct probe_meaning *meaning = &file->probes[k];
+			bool has_args = arg_count == SIZE_MAX || is_function ||
+					meaning->arg_count == arg_count ||
+					(meaning->open && meaning->arg_count < arg_count);
+
+			if (has_args && strcmp(meaning->provider, provider) == 0 &&
+				catalogue_name_matches(meaning->name, name))
+				return meaning;
+		}
+	}
+	if (!is_function)
+		return NULL;
+	for (size_t i = 0; (learned = learned_at(catalogue, i)); i++)
+		for (size_t k = learned->file.probe_count; k-- > 0;)
+			if (strcmp(learned->file.probes[k].provider, provider) == 0 &&
+				catalogue_name_matches(learned->file.probes[k].name, name))
+				return &learned->file.probes[k];
+	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
+}
+
+const struct probe_meaning *catalogue_meaning_at(
+	const struct probe_catalogue *catalogue, size_t index)
+{
+	const struct catalogue_file *file;
+	const struct learned_file *learned;
+
+	for (size_t i = catalogue->source_count; i-- > 0;) {
+		file = catalogue_file_of(catalogue, i, NULL);
+		const size_t count = file ? file->probe_count : 0;
+
+		if (index < count)
+			return &file->probes[index];
+		index -= count;
+	}
+	for (size_t i = 0; (learned = learned_at(catalogue, i)); i++) {
+		if (index < learned->file.probe_count)
+			return &learned->file.probes[index];
+		index -= learned->file.probe_count;
+	}
+	return index < 2 ? catalogue_any_function(index) : NULL;
 }
 
 static bool has_text(const struct buffer *list, const char *text, size_t length)
@@ -273,15 +294,18 @@ static struct probe_error *check_other(
 	return NULL;
 }
 
-/* Adds a text, which is not trusted: one with a mistake is dropped. */
+/* Adds a text, which it takes. It is not trusted: one with a mistake is dropped. */
 static struct probe_error *add_learned(
-	const struct probe_catalogue *catalogue, const char *object, const char *text)
+	const struct probe_catalogue *catalogue, const char *object, char *text)
 {
 	struct learned_file *file = calloc(1, sizeof(*file) + strlen(object) + 1);
 	struct probe_error *error;
 
-	if (!file)
+	if (!file) {
+		free(text);
 		return probe_error_no_memory();
+	}
+	file->text = text;
 	strcpy(file->object, object);
 	error = catalogue_parse(object, text, strlen(text), &file->file);
 	if (!error)
@@ -292,6 +316,7 @@ static struct probe_error *add_learned(
 		return NULL;
 	}
 	catalogue_file_deinit(&file->file);
+	free(text);
 	free(file);
 	if (error->code != PROBE_ERROR_FORMAT)
 		return error;
@@ -330,7 +355,6 @@ static struct probe_error *learn_locked(const struct probe_catalogue *catalogue,
 		error = types_describe(object, &request, &text);
 	if (text)
 		error = add_learned(catalogue, object_path(object), text);
-	free(text);
 	return error;
 }
 
@@ -429,6 +453,53 @@ struct probe_error *probe_catalogue_add(struct probe_catalogue *catalogue, const
 		free_file(file);
 	else
 		atomic_init(&source->file, file);
+	return error;
+}
+
+/* The text that was learned as number `index` is in this file of a record. Hidden: no stream. */
+static char *learned_path(const char *directory, size_t index)
+{
+	char *ret;
+
+	return asprintf(&ret, "%s/.functions-%zu.probes", directory, index) < 0 ? NULL : ret;
+}
+
+struct probe_error *probe_catalogue_save(
+	const struct probe_catalogue *catalogue, const char *directory)
+{
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	while (learned_at(catalogue, count))
+		count++;
+	for (size_t i = 0; i < count && !error; i++) {
+		const char *text = learned_at(catalogue, count - 1 - i)->text;
+		AUTO_FREE char *path = learned_path(directory, i);
+		AUTO_FD int fd =
+			path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+
+		if (!path)
+			error = probe_error_no_memory();
+		else if (fd < 0 ? errno != EEXIST
+				: write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+			error = probe_error_system(errno, "cannot write %s", path);
+	}
+	return error;
+}
+
+struct probe_error *probe_catalogue_load(struct probe_catalogue *catalogue, const char *directory)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; !error; i++) {
+		AUTO_FREE char *path = learned_path(directory, i);
+
+		if (!path)
+			return probe_error_no_memory();
+		if (access(path, F_OK))
+			break;
+		error = probe_catalogue_add(catalogue, path);
+	}
 	return error;
 }
 

@@ -64,6 +64,13 @@ size_t meaning_shown(const struct probe_meaning *meaning, const struct capture *
 		if (!expected && capture_is(&its, capture))
 			return i;
 	}
+	/* The name is that of the argument, not of memory that it points to. */
+	if (meaning && capture->arg < meaning->arg_count && capture->step_count) {
+		struct capture its = capture_of(capture->arg, &meaning->args[capture->arg]);
+
+		if (!capture_is(&its, capture))
+			return UINT8_MAX;
+	}
 	return capture->arg;
 }
 

@@ -907,21 +907,20 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, char 
 {
 	const struct probe_catalogue *catalogue = pattern->catalogue;
 	const char *named = pattern->named_list;
+	const struct probe_meaning *its;
 	struct probe_error *error = NULL;
 
 	*ret = NULL;
-	for (size_t i = 0; i < catalogue->source_count; i++) {
-		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
-
-		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
-			const struct probe_meaning *its = &file->probes[k];
-
-			/* Skip entries that another entry overrides. */
-			if (pattern_may_name(pattern, its->provider, its->name) &&
-				probe_catalogue_find(
-					catalogue, its->provider, its->name, its->arg_count) == its)
-				error = add_meaning(named, its, ret);
-		}
+	for (size_t i = 0; !error && (its = catalogue_meaning_at(catalogue, i)); i++)
+		/* Skip entries that another entry overrides. */
+		if (pattern_may_name(pattern, its->provider, its->name) &&
+			probe_catalogue_find(catalogue, its->provider, its->name, its->arg_count) ==
+				its)
+			error = add_meaning(named, its, ret);
+	/* Debug information of functions is read when a session starts. */
+	if (!error && !*ret && pattern->is_function) {
+		*ret = strdup(named);
+		return *ret ? NULL : probe_error_no_memory();
 	}
 	if (!error && !*ret)
 		error = meaning_replace("the list", named, NULL, NULL, NULL, ret);

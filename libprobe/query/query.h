@@ -127,8 +127,8 @@ void catalogue_file_deinit(struct catalogue_file *file);
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
 
-/* Returns the parsed text about the files that were learned, one by one, and then NULL. */
-const struct catalogue_file *catalogue_learned_file(
+/* Returns the meanings one by one: the library's own, those of any function, and then NULL. */
+const struct probe_meaning *catalogue_meaning_at(
 	const struct probe_catalogue *catalogue, size_t index);
 /*
  * Learns functions of an object from its debug information, unless they were asked for before.

@@ -78,27 +78,6 @@ static bool is_any_function(
 	return false;
 }
 
-/* Returns the meanings one by one: the library's own, those of any function, and then NULL. */
-static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
-{
-	const struct catalogue_file *file;
-
-	for (size_t i = catalogue->source_count; i-- > 0;) {
-		file = catalogue_file_of(catalogue, i, NULL);
-		const size_t count = file ? file->probe_count : 0;
-
-		if (index < count)
-			return &file->probes[index];
-		index -= count;
-	}
-	for (size_t i = 0; (file = catalogue_learned_file(catalogue, i)); i++) {
-		if (index < file->probe_count)
-			return &file->probes[index];
-		index -= file->probe_count;
-	}
-	return index < 2 ? catalogue_any_function(index) : NULL;
-}
-
 /* Returns the pattern that names a probe with this meaning, or NULL. */
 static const struct probe_pattern *asked_by(const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
@@ -133,7 +112,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	const char *provider = NULL;
 	bool are_several = false;
 
-	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
+	for (size_t i = 0; (meaning = catalogue_meaning_at(names->options.catalogue, i)); i++) {
 		struct probe_error *error;
 
 		pattern = asked_by(patterns, count, meaning);
@@ -189,7 +168,7 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 		pair_may_be(meaning->name, &stem) == PAIR_BEGIN)
 		return true;
 	/* A requested start event may take its arguments from this probe. */
-	for (size_t i = 0; (begin = meaning_at(catalogue, i)); i++)
+	for (size_t i = 0; (begin = catalogue_meaning_at(catalogue, i)); i++)
 		if (begin->takes && strcmp(begin->provider, meaning->provider) == 0 &&
 			catalogue_name_matches(begin->takes, meaning->name) &&
 			asked_by(patterns, count, begin))
@@ -211,7 +190,7 @@ static struct probe_error *find_begin(
 	const struct probe_meaning *meaning;
 	struct probe_error *first = NULL, *error = NULL;
 
-	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
+	for (size_t i = 0; (meaning = catalogue_meaning_at(names->options.catalogue, i)); i++) {
 		bool gives = false;
 
 		if (!may_begin(names, patterns, count, meaning))

@@ -111,6 +111,16 @@ PROBE_MUST_CHECK struct probe_error *probe_catalogue_add(
 	struct probe_catalogue *catalogue, const char *path);
 
 /*
+ * Writes what the catalogue has learned from debug information about functions into hidden files of
+ * a record's folder. Files that are there stay. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_catalogue_save(
+	const struct probe_catalogue *catalogue, const char *directory);
+/* Adds the files that probe_catalogue_save() wrote. Errors: as probe_catalogue_add(). */
+PROBE_MUST_CHECK struct probe_error *probe_catalogue_load(
+	struct probe_catalogue *catalogue, const char *directory);
+
+/*
  * Returns the description of a probe whose note has `arg_count` arguments, or NULL if the probe is
  * unknown. With SIZE_MAX, the number of arguments is ignored. A probe that has another number of
  * arguments than its description, as in another version of the program, is unknown. The description

@@ -134,6 +134,32 @@ refused "behind a structure" "there is no argument 'last'" 'fn:shop:by_value(las
 "$PROBECTL" list -v --functions ./shop by_value | grep -q "passed by value" || fail "no reason for by_value"
 "$PROBECTL" trace -n 1 -f 'order->id < 0' fn:shop:charge -- ./shop 500 >out 2>err || fail "a started program: $(cat err)"
 
+# ---- Sessions that stay, and records -------------------------------------------------
+
+"$PROBECTL" enable -p $pid -t ring 'fn:shop:charge(order->id, note, *(u32*)(arg0+0))' >out 2>err ||
+	fail "enable -t ring: $(cat err)"
+# read_last: what is printed of the last hit
+read_last()
+{
+	until "$PROBECTL" read -p $pid >hits 2>err && grep -q fn:shop hits; do pause; done
+	tail -n 1 hits | sed -E 's/^.* (fn:[^ ]+) +//'
+}
+same "a session's list" "$(read_last)" 'order->id=-5 note="hello" 0'
+"$PROBECTL" read --reset -p $pid >out 2>err || fail "read --reset: $(cat err)"
+same "the same when it was started again" "$(read_last)" 'order->id=-5 note="hello" 0'
+"$PROBECTL" read -p $pid -o kept >out 2>err || fail "read -o: $(cat err)"
+"$PROBECTL" disable -p $pid fn:shop:charge >out 2>err || fail "disable: $(cat err)"
+"$PROBECTL" enable -p $pid -t count -k 'order->state' fn:shop:charge >out 2>err ||
+	fail "enable -t count: $(cat err)"
+same "a word in rows" "$(read_last | awk '{ print $NF }')" PAID
+"$PROBECTL" disable -p $pid fn:shop:charge >out 2>err || fail "disable: $(cat err)"
+"$PROBECTL" record -o record -n 40 -p $pid fn:shop:charge fn:shop:state_of fn:shop:state_of:return 2>err ||
+	fail "record: $(cat err)"
+for record in record kept; do
+	"$PROBECTL" report -k note $record | grep -q '100.0%  "*hello' || fail "report of $record: $("$PROBECTL" report -k note $record)"
+done
+"$PROBECTL" export -F trace-event -k before record | grep -q '"name":"LOST"' || fail "export -k"
+
 # ---- Inlined copies, and functions in two parts --------------------------------------
 
 cat >copies.c <<'C'
