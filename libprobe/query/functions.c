@@ -909,6 +909,7 @@ static void add_inlined(struct adding *a, const char *name)
 		.name = name,
 		.kind = SDT_ENTRY,
 		.args = "",
+		.aliases = "",
 		.refused = inlined};
 	AUTO_FREE char *exits = NULL;
 	struct object_range copy;
