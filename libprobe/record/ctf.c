@@ -79,24 +79,34 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 	return time;
 }
 
-/* Returns true if the previous part is closed, or if no ring holds a hit of it. */
-static bool ctf_take_is_settled(const struct probe_ctf *ctf)
+/* Returns the time of the oldest hit in rings that is of the previous part, or of this one. */
+static uint64_t oldest_in_rings(const struct probe_ctf *ctf, bool previous)
 {
-	if (ctf->before.folder < 0)
-		return true;
+	uint64_t ret = UINT64_MAX;
+
 	for (size_t i = 0; i < ctf->source_count; i++) {
 		const struct probe_session *s = ctf->sources[i].session;
 		size_t clock = ctf_clock_of(&s->clock);
 
 		for (size_t k = 0; k < s->data.rings.count && !ctf->sources[i].never; k++) {
 			const struct ring *ring = &s->data.rings.rings[k];
+			uint64_t time, time_ns;
 
-			if (rings_head(ring) != ring->tail &&
-				ctf_first_time(&s->data.rings, ring) < ctf->cuts[clock])
-				return false;
+			if (rings_head(ring) == ring->tail)
+				continue;
+			time = ctf_first_time(&s->data.rings, ring);
+			time_ns = clock_realtime_ns(&ctf->description.clocks[clock], time);
+			if ((time < ctf->cuts[clock]) == previous && time_ns < ret)
+				ret = time_ns;
 		}
 	}
-	return true;
+	return ret;
+}
+
+/* Returns true if the previous part is closed, or if no ring holds a hit of it. */
+static bool ctf_take_is_settled(const struct probe_ctf *ctf)
+{
+	return ctf->before.folder < 0 || oldest_in_rings(ctf, true) == UINT64_MAX;
 }
 
 struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_source *source,
@@ -418,24 +428,36 @@ static void close_before(struct probe_ctf *ctf)
 }
 
 /*
- * Computes the end of a part from its first hit's time, or from its start if that is later. The end
- * is in CLOCK_MONOTONIC, which cannot be set.
+ * Computes the end of a part from its first hit's time, or from its start if that is later. Each
+ * CPU has a ring: the first hit to be read need not be the first. The end is in CLOCK_MONOTONIC,
+ * which cannot be set.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
-	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t now_ns, oldest_ns, end_ns;
 
-	if (!ctf->options.rotate_ns || ctf->end_ns)
+	if (!ctf->options.rotate_ns)
 		return;
+	now_ns = clock_monotonic_ns();
+	oldest_ns = ctf->end_ns ? UINT64_MAX : oldest_in_rings(ctf, false);
+	if (oldest_ns < time_ns)
+		time_ns = oldest_ns;
 	if (time_ns < ctf->begin_ns)
 		time_ns = ctf->begin_ns;
 	time_ns -= clock_now_offset_ns();
-	ctf->end_ns = (time_ns < now_ns ? time_ns : now_ns) + ctf->options.rotate_ns;
+	end_ns = (time_ns < now_ns ? time_ns : now_ns) + ctf->options.rotate_ns;
+	if (!ctf->end_ns || end_ns < ctf->end_ns)
+		ctf->end_ns = end_ns;
 }
 
 uint64_t ctf_part_end(const struct probe_ctf *ctf)
 {
 	return ctf->end_ns ? ctf->end_ns + clock_now_offset_ns() : UINT64_MAX;
+}
+
+bool ctf_is_too_early(const struct probe_ctf *ctf, uint64_t time_ns)
+{
+	return (!ctf->end_ns || time_ns >= ctf_part_end(ctf)) && !ctf_take_is_settled(ctf);
 }
 
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)

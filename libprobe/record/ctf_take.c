@@ -327,7 +327,22 @@ enum {
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-static struct probe_error *choose_part(struct taking *t)
+/*
+ * Must hits wait for older ones of other rings? The part before can be closed, and the end of a
+ * part is known, when all its first hits are read. No hit waits until its ring is full.
+ */
+static bool is_early(const struct taking *t, uint64_t time, uint64_t time_ns)
+{
+	bool is_urgent = t->amount == PROBE_CTF_ALL ||
+			 t->ring->head - t->ring->tail >=
+				 t->source->session->data.rings.layout.ring_bytes / FILL_SHARE;
+
+	return t->ctf->options.rotate_ns && time >= t->ctf->cuts[t->clock] && time < t->now &&
+	       !(t->presses && is_urgent) && ctf_is_too_early(t->ctf, time_ns);
+}
+
+/* Chooses the part for a ring's first hits. *ready_ret is false if they must wait. */
+static struct probe_error *choose_part(struct taking *t, bool *ready_ret)
 {
 	struct probe_ctf *ctf = t->ctf;
 	uint64_t time = ctf_first_time(&t->source->session->data.rings, t->ring);
@@ -341,8 +356,11 @@ static struct probe_error *choose_part(struct taking *t)
 			cut_ns = end_ns;
 		error = ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
 	}
-	if (error)
+	*ready_ret = !error && !is_early(t, time, time_ns);
+	if (!*ready_ret) {
+		t->early |= !error;
 		return error;
+	}
 	t->most = CTF_LARGE_MOST;
 	if (time < ctf->cuts[t->clock] && ctf->before.folder >= 0) {
 		t->part = &ctf->before;
@@ -391,13 +409,15 @@ static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret
 	return ctf_direct_settle(ctf, true);
 }
 
-/* Moves some records of a ring. *ready_ret is false if the disk was busy. */
+/* Moves some records of a ring. *ready_ret is false if they wait. */
 static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 {
 	bool is_large = t->ring->head - t->ring->tail >= TAKE_BYTES;
-	struct probe_error *error = choose_part(t);
+	struct probe_error *error = choose_part(t, ready_ret);
 
-	if (!error && is_large)
+	if (error || !*ready_ret)
+		return error;
+	if (is_large)
 		error = ctf_direct_ask(t->part, t->stream);
 	is_large &= t->part && t->part->direct;
 	if (!error)
@@ -458,6 +478,25 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
+/* Moves records of each ring while it has enough of them, and nothing makes them wait. */
+static struct probe_error *take_each(struct taking *t, size_t least)
+{
+	struct rings *rings = &t->source->session->data.rings;
+	struct probe_error *error = NULL;
+
+	t->early = t->waits = false;
+	for (size_t i = 0; i < rings->count && !error; i++) {
+		bool ready = true;
+
+		t->ring = &rings->rings[i];
+		t->number = (unsigned int)i;
+		while (!error && ready && t->ring->head - t->ring->tail >= least)
+			error = take_some(t, &ready);
+		t->waits |= !ready;
+	}
+	return error;
+}
+
 static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;
@@ -465,7 +504,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	size_t least = s->data.rings.layout.ring_bytes / FILL_SHARE;
 	const struct probe_ctf *ctf = t->ctf;
 	struct probe_error *error = NULL;
-	bool ready;
+	bool any = false;
 
 	least = least < TAKE_BYTES ? least : TAKE_BYTES;
 	/* Read all now if a part should end: the previous part stays open until its last hits. */
@@ -476,15 +515,19 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	rings_begin(&s->data.rings);
 	t->now = clock_stamp(&s->clock) + 1;
 	t->record_max = session_record_max(s);
+	/* Hits that wait for others can be moved after them. */
+	t->moved = true;
+	do {
+		t->presses = !t->moved;
+		t->moved = false;
+		error = take_each(t, least);
+		any |= t->moved;
+	} while (!error && t->early && (t->moved || !t->presses));
+	t->moved = any;
 	for (size_t i = 0; i < s->data.rings.count && !error; i++) {
 		t->ring = &s->data.rings.rings[i];
 		t->number = (unsigned int)i;
-		/* Move records while the ring has enough of them and the disk is not busy. */
-		ready = true;
-		while (!error && ready && t->ring->head - t->ring->tail >= least)
-			error = take_some(t, &ready);
-		t->waits |= !ready;
-		if (!error && t->names && t->names->comm)
+		if (t->names && t->names->comm)
 			ask_names(t);
 		note_rate(t->source, t->number, since_ns, ret);
 	}

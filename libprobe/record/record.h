@@ -451,7 +451,7 @@ struct probe_ctf {
 
 /* Ends the part at a time. Later hits go into a new part. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
-/* Notes a hit's time: a part's first hit determines its end. */
+/* Notes a hit's time: a part's oldest hit determines its end. */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
 /* Returns the end of the part in the hits' clock; UINT64_MAX if unknown. */
 uint64_t ctf_part_end(const struct probe_ctf *ctf);
@@ -460,6 +460,8 @@ uint64_t ctf_part_end(const struct probe_ctf *ctf);
  * previous one complete.
  */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
+/* Returns true if a hit of this time would begin a part, and the previous one is incomplete. */
+bool ctf_is_too_early(const struct probe_ctf *ctf, uint64_t time_ns);
 /* Reads the stubs' clocks again, for better frequencies. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
 /* Marks the record as failed if there is an error, and puts its path before the error. */
@@ -572,7 +574,9 @@ struct taking {
 	size_t word_count;
 	enum probe_ctf_amount amount;
 	bool moved;
-	bool waits; /* some records stay in the ring because the disk is busy */
+	bool waits; /* some records stay in the ring because the disk is busy, or they are early */
+	bool early; /* some wait for older hits of other rings */
+	bool presses; /* early records wait no longer if the ring fills, or all are wanted */
 };
 
 /* ---- Sources (ctf.c) ------------------------------------------------------------- */

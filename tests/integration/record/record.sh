@@ -4,7 +4,7 @@
 # Records as babeltrace2 reads them: every hit with its values, in time order, however the
 # record ends.
 . tests/integration/lib.sh
-need babeltrace2 prlimit
+need babeltrace2 prlimit taskset
 need_attach
 
 # record_end NAME SIGNAL STATUS
@@ -124,16 +124,42 @@ record_end times INT 0
 read_record times
 same "hits of all times" "$(events times)" 4000
 
+# short_parts NAME: no part has hits of more than 300 ms, and there are three at least
+short_parts()
+{
+	local part
+	for part in "$SCRATCH/$1"/0*; do
+		"$PROBECTL" export --format json "$part" | sed -n 's/^{"ts":\([0-9]*\).*/\1/p' |
+			awk -v part="${part##*/}" 'NR == 1 { first = $1 } END {
+				if (!NR || $1 - first > 301e6) print part, NR, "hits,", ($1 - first) / 1e6, "ms" }'
+	done >"$SCRATCH/$1.txt"
+	[ ! -s "$SCRATCH/$1.txt" ] || fail "parts of 300 ms: $(cat "$SCRATCH/$1.txt")"
+	[ -e "$SCRATCH/$1/000003" ] || fail "$1 has too few parts"
+}
+
 # Few hits do not wait for a write: a part lasts as long as it should.
 "$PROBECTL" record -q -o "$SCRATCH/slow" --rotate 300ms loop:nop -- \
 	"$TARGETS/loop" -s nop -p 1700 -n 1700 >/dev/null || fail "slow failed"
-for part in "$SCRATCH"/slow/0*; do
-	"$PROBECTL" export --format json "$part" | sed -n 's/^{"ts":\([0-9]*\).*/\1/p' |
-		awk -v part="${part##*/}" 'NR == 1 { first = $1 } END {
-			if (!NR || $1 - first > 301e6) print part, NR, "hits,", ($1 - first) / 1e6, "ms" }'
-done >"$SCRATCH/slow.txt"
-[ ! -s "$SCRATCH/slow.txt" ] || fail "parts of 300 ms: $(cat "$SCRATCH/slow.txt")"
-[ -e "$SCRATCH/slow/000003" ] || fail "there are too few parts of a second"
+short_parts slow
+
+# So it does if the recorder reads late, and the hits have been on several CPUs by turns.
+record_start late --rotate 300ms 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+kill -STOP "$recorder"
+cpus=$(taskset -cp $$ | sed 's/.*: *//')
+for turn in {1..6}; do
+	for cpu in "${cpus%%[-,]*}" "${cpus##*[-,]}"; do
+		taskset -acp "$cpu" "$target_pid" >/dev/null || fail "turn $turn: no CPU $cpu"
+		ask 10
+		sleep 0.11
+	done
+done
+taskset -acp "$cpus" "$target_pid" >/dev/null
+kill -CONT "$recorder"
+record_end late INT 0
+short_parts late
+read_record late
+same "hits of late parts" "$(events late)" 240
 
 # Some of the hits.
 record_start some -f 'arg1 < 10' 'hits:work' -p "$target_pid"
