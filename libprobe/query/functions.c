@@ -23,6 +23,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
@@ -946,29 +947,29 @@ static void add_without_symbol(struct adding *a)
 	}
 }
 
-static bool has_other(const struct sdt_functions *functions, const struct sdt_note *note)
-{
-	for (size_t i = 0; i < functions->count; i++)
-		if (functions->items[i] != note && !functions->items[i]->refused &&
-			strcmp(functions->items[i]->name, note->name) == 0)
-			return true;
-	return false;
-}
-
 /* Drops names whose function is unknown, if another version of the name has one. */
-static void drop_unknown(struct sdt_functions *functions, size_t from)
+static struct probe_error *drop_unknown(struct sdt_functions *functions, size_t from)
 {
+	struct map known = {0};
+	bool ok = true, any = false;
 	size_t kept = from;
 
+	for (size_t i = from; i < functions->count; i++)
+		any |= functions->items[i]->refused == not_chosen;
+	for (size_t i = 0; i < functions->count && any && ok; i++)
+		if (!functions->items[i]->refused)
+			ok = map_add(&known, 0, MAP_KEY(map_text(functions->items[i]->name)));
 	for (size_t i = from; i < functions->count; i++) {
 		struct sdt_note *note = functions->items[i];
 
-		if (note->refused != not_chosen || !has_other(functions, note))
-			functions->items[kept++] = note;
-		else
+		if (note->refused == not_chosen && map_find(&known, MAP_KEY(map_text(note->name))))
 			free(note);
+		else
+			functions->items[kept++] = note;
 	}
 	functions->count = kept;
+	map_clear(&known);
+	return ok ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *select_functions(struct object *object, const char *path,
@@ -1020,7 +1021,8 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	drop_names(&a, 0);
 	free(a.found);
 	free(a.aliases);
-	drop_unknown(inout, a.before);
+	if (!a.error)
+		a.error = drop_unknown(inout, a.before);
 	if (!a.error && catalogue)
 		a.error = describe(&a);
 	for (size_t i = 0; i < a.undescribed_count; i++) {

@@ -27,8 +27,10 @@ static struct probe_error *select_in(const char *text, struct sdt_functions *ret
 
 	assert_non_null(mkdtemp(dir));
 	write_file(dir, "functions.s", text, source);
+	write_file(dir, "versions", "V_1 {};\nV_2 {};\nV_3 {};\n", path);
 	snprintf(path, sizeof(path), "%s/functions.so", dir);
-	assert_true(run("cc -shared -nostdlib -o %s %s", path, source));
+	assert_true(run("cc -shared -nostdlib -Wl,--version-script=%s/versions -o %s %s", dir, path,
+		source));
 	assert_no_error(object_open(path, &object));
 	assert_no_error(probe_pattern_parse("fn:f*:return", &pattern));
 	error = select_functions(
@@ -102,11 +104,49 @@ static void overlap(void **state)
 	sdt_functions_deinit(&functions);
 }
 
+/* Of a name's versions, each process chooses the function for two, and one is known. */
+static void versions(void **state)
+{
+	static const char symbols[] = ".type first, %gnu_indirect_function\n"
+				      ".globl first, second, third\n"
+				      "first:\n"
+				      "	ret\n"
+				      ".size first, 4\n"
+				      ".type second, %gnu_indirect_function\n"
+				      ".p2align 4\n"
+				      "second:\n"
+				      "	ret\n"
+				      ".size second, 4\n"
+				      ".type third, %function\n"
+				      ".p2align 4\n"
+				      "third: part:\n"
+				      "	ret\n"
+				      ".size third, . - third\n"
+				      ".symver first, f3@V_1\n"
+				      ".symver second, f3@V_2\n"
+				      ".symver third, f3@@V_3\n";
+	char text[4096];
+	struct sdt_functions functions = {0};
+	size_t count = 0;
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", head, symbols);
+	assert_no_error(select_in(text, &functions));
+	for (size_t i = 0; i < functions.count; i++)
+		if (strcmp(functions.items[i]->name, "f3:return") == 0) {
+			assert_null(functions.items[i]->refused);
+			count++;
+		}
+	assert_int_equal(count, 1);
+	sdt_functions_deinit(&functions);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(huge_parts),
 		cmocka_unit_test(overlap),
+		cmocka_unit_test(versions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
