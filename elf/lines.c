@@ -26,6 +26,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -38,6 +39,7 @@
 #include "elf/lines.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 
@@ -362,6 +364,27 @@ static uint64_t find_breaks(struct server *s, const struct lines_function *funct
 
 /* ---- Serving ------------------------------------------------------------------------ */
 
+/* memory that debug information may take, decompressed: a hostile file would take all there is */
+#define MEMORY_MAX (UINT64_C(4) << 30)
+
+/* RLIMIT_DATA counts private writable memory, as the sixth number of statm does. */
+static void limit_memory(void)
+{
+	struct rlimit limit;
+	unsigned long pages;
+	char text[128];
+	uint64_t most;
+
+	if (!file_read("/proc/self/statm", text, sizeof(text)) ||
+		sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages) != 1 ||
+		getrlimit(RLIMIT_DATA, &limit))
+		_exit(EXIT_FAILURE);
+	most = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + MEMORY_MAX;
+	if (limit.rlim_cur > most)
+		limit.rlim_cur = most;
+	setrlimit(RLIMIT_DATA, &limit);
+}
+
 /* Lets this child process crash quietly, without a core file, and end with its parent. */
 static void be_child(pid_t parent)
 {
@@ -375,6 +398,7 @@ static void be_child(pid_t parent)
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		signal(ending[i], SIG_DFL);
 	setrlimit(RLIMIT_CORE, &none);
+	limit_memory();
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
 }

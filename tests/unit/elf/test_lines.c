@@ -74,6 +74,32 @@ static void check_many(const char *path)
 	object_close(object);
 }
 
+/* The child that reads debug information cannot take all memory. */
+static void limited(void **state)
+{
+	char dir[] = "/tmp/probectl-test-XXXXXX", path[256];
+	uint64_t address = 0;
+	struct object *object;
+	struct lines *lines;
+	struct line line;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	write_file(dir, "site.c", source, path);
+	assert_true(run("cc -g -o %s/site %s", dir, path));
+	snprintf(path, sizeof(path), "%s/site", dir);
+	assert_no_error(object_open(path, &object));
+	assert_no_error(lines_open(object, &lines));
+	lines_find(lines, &address, 1, &line);
+	/* This process has the shell for a child, too. */
+	assert_true(run("for child in $(cat /proc/%d/task/%d/children); do "
+			"grep -q '^Max data size *[0-9]' /proc/$child/limits && exit; done; exit 1",
+		getpid(), getpid()));
+	lines_close(lines);
+	object_close(object);
+	assert_true(run("rm -r %s", dir));
+}
+
 static void check_compiled(const char *options, bool has_lines)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", path[256];
@@ -231,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_libdw),
 		cmocka_unit_test(compiled),
+		cmocka_unit_test(limited),
 		cmocka_unit_test(breaks),
 		cmocka_unit_test(not_for_libdw),
 	};
