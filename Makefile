@@ -338,7 +338,7 @@ DEPS_DEMO := python3.11-minimal
 # reads the unit: systemd.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-12-multilib valgrind qemu-user strace \
-	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus systemd \
+	procps iproute2 jq tmux zsh fish gdb elfutils dwz babeltrace2 pcp prometheus systemd \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap \

@@ -3,8 +3,9 @@
  * Finds the symbols that were stripped from a file: in a separate debug file, or in MiniDebugInfo.
  *
  * A separate debug file has the same build id. It is in /usr/lib/debug by this id, or has the name
- * in .gnu_debuglink and is beside the file, in .debug there, or below /usr/lib/debug. Without a
- * build id no file is used, since a name alone does not say that it belongs to this version.
+ * in .gnu_debuglink and is beside the file, in .debug there, or below /usr/lib/debug, or somebody
+ * has downloaded it (debuginfod-find(1)). Without a build id no file is used, since a name alone
+ * does not say that it belongs to this version.
  *
  * MiniDebugInfo is an ELF file with symbols of functions only, compressed by xz in .gnu_debugdata.
  * liblzma decompresses it into a memory file. It is opened with dlopen(3), because few files need
@@ -13,6 +14,7 @@
  * Source: gdb's manual, "Separate Debug Files" and "MiniDebugInfo".
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -115,6 +117,26 @@ static struct object *open_mini(struct object *object)
 	return debug;
 }
 
+/* Opens a file in debuginfod's cache, without asking a server. */
+static struct object *open_cached(struct object *object)
+{
+	static const struct {
+		const char *variable, *folder;
+	} caches[] = {{"DEBUGINFOD_CACHE_PATH", ""}, {"XDG_CACHE_HOME", "/debuginfod_client"},
+		{"HOME", "/.cache/debuginfod_client"}, {"HOME", "/.debuginfod_client_cache"}};
+	struct object *debug = NULL;
+	char path[4096];
+
+	for (size_t i = 0; i < sizeof(caches) / sizeof(*caches) && !debug; i++) {
+		const char *cache = getenv(caches[i].variable);
+
+		if (cache && (size_t)snprintf(path, sizeof(path), "%s%s/%s/debuginfo", cache,
+				     caches[i].folder, object_build_id(object)) < sizeof(path))
+			debug = open_same(object, path);
+	}
+	return debug;
+}
+
 static struct object *open_separate(struct object *object)
 {
 	const char *id = object_build_id(object);
@@ -126,6 +148,8 @@ static struct object *open_separate(struct object *object)
 		debug = open_same(object, path);
 		if (!debug)
 			debug = open_by_link(object);
+		if (!debug)
+			debug = open_cached(object);
 	}
 	return debug;
 }

@@ -462,7 +462,7 @@ static _Noreturn void serve(const struct libdw *libdw, struct object *object, in
 			continue;
 		}
 		if (!server.dwfl)
-			report(&server, object);
+			report(&server, object_of_debug(object, "line"));
 		answer_lines(&server, channel, question.addresses,
 			((size_t)got - offsetof(struct question, addresses)) / sizeof(uint64_t));
 	}

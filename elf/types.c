@@ -504,8 +504,11 @@ static const char *write_args(struct describer *d, Dwarf_Die *function, size_t i
 			snprintf(name, sizeof(name), "unnamed%zu", ++unnamed);
 		if (d->request->is_reserved(name, strlen(name)))
 			strcat(name, "_");
+		why = "the debug information of their types is not there";
+		if (!type_of(d, &arg, &type))
+			break;
 		why = "from a structure on that is passed by value, arguments are not known";
-		if (!type_of(d, &arg, &type) || !write_type(d, &type, text))
+		if (!write_type(d, &type, text))
 			break;
 		why = "further arguments are not known";
 		is_float = strcmp(text, "float") == 0 || strcmp(text, "double") == 0;
@@ -723,6 +726,8 @@ static _Noreturn void serve(const struct libdw *libdw, struct object *object,
 	const struct types_request *request, int to)
 {
 	struct describer d = {.dw = libdw, .request = request};
+	struct object *with = object_of_debug(object, "info");
+	GElf_Shdr section;
 	Dwarf *dwarf;
 
 	unsetenv("DEBUGINFOD_URLS");
@@ -730,7 +735,11 @@ static _Noreturn void serve(const struct libdw *libdw, struct object *object,
 		if (!map_add(&d.copies, sizeof(struct copies),
 			    MAP_KEY(map_text(request->functions[i].symbol))))
 			_exit(EXIT_FAILURE);
-	dwarf = libdw->begin(object_of_debug(object, "info")->fd, DWARF_C_READ);
+	dwarf = libdw->begin(with->fd, DWARF_C_READ);
+	/* libdw takes references to a file by `dwz --dwarf-5` for others. It knows
+	 * .gnu_debugaltlink. */
+	if (object_section(with, ".debug_sup", &section))
+		_exit(EXIT_SUCCESS);
 	visit_units(&d, dwarf, count_in_unit);
 	if (request->plain_name) {
 		const struct copies *copies =

@@ -210,6 +210,19 @@ objcopy --only-keep-debug shop .debug/linked.debug
 (cd .debug && objcopy -S --add-gnu-debuglink=linked.debug ../shop ../linked)
 "$PROBECTL" list -v --functions ./linked charge | grep -q 'order: pointer, kind: u8, is_last: bool, note: string, amount: double' ||
 	fail "a separate file"
+id=$(readelf -n shop | sed -n 's/.*Build ID: //p')
+mkdir -p "cache/$id"
+mv .debug/linked.debug "cache/$id/debuginfo"
+"$PROBECTL" list -v --functions ./linked charge | grep -q 'order: pointer' && fail "no file has the types"
+DEBUGINFOD_CACHE_PATH=$PWD/cache "$PROBECTL" list -v --functions ./linked charge >out
+grep -q 'order: pointer' out || fail "a downloaded file: $(cat out)"
+grep -q 'shop\.c:' out || fail "no lines of a downloaded file: $(cat out)"
+if type dwz >err 2>&1; then
+	cp shop one && cc -g -O1 -Wl,--build-id -o two shop.c && dwz -m common one two || die "dwz"
+	"$PROBECTL" list -v --functions ./one charge | grep -q 'order: pointer, kind: u8' || fail "dwz"
+	cc -g -gdwarf-5 -O2 -fno-ipa-sra -Wl,--build-id -o one shop.c && cp one two && dwz -5 -m common one two || die "dwz -5"
+	"$PROBECTL" list -v --functions ./one charge >out && grep -q "arguments" out && fail "dwz -5: $(cat out)"
+fi
 head -c 3000 /dev/urandom >.debug/linked.debug
 "$PROBECTL" list -v --functions ./linked main >out 2>&1 || fail "a damaged file: $(cat out)"
 cc -g -gsplit-dwarf -O2 -c -o split.o shop.c && cc -o split split.o
