@@ -139,8 +139,8 @@ struct arch_scan {
 	void *data;
 	/* Code may branch to `target`, in the window of windows->sites[site]. */
 	void (*reference)(void *data, size_t site, uint64_t target);
-	/* Code computes `address`, maybe of a jump table. */
-	void (*constant)(void *data, uint64_t address);
+	/* The instruction around `at` computes `address`, maybe of a jump table. */
+	void (*constant)(void *data, uint64_t at, uint64_t address);
 	/*
 	 * The instruction at `at` computes an address nearby, to which code may add a distance from
 	 * a table and jump. Only on ISAs whose compilers do this.

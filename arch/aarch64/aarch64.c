@@ -315,11 +315,11 @@ struct state {
 	uint64_t halves[IMMEDIATES / 64];
 };
 
-/* Reports an address that an instruction may take. */
-static void take(const struct arch_scan *scan, uint64_t address)
+/* Reports an address that the instruction at `at` may take. */
+static void take(const struct arch_scan *scan, uint64_t at, uint64_t address)
 {
 	arch_scan_target(scan, address);
-	scan->constant(scan->data, address);
+	scan->constant(scan->data, at, address);
 }
 
 static bool is_add(uint32_t insn)
@@ -401,7 +401,7 @@ static void check_relative(struct state *s, uint32_t insn, uint64_t at)
 	switch (kind) {
 	case AARCH64_ADR:
 		s->scan->label(s->scan->data, at);
-		take(s->scan, target);
+		take(s->scan, at, target);
 		break;
 	case AARCH64_ADRP:
 		if ((insn & 31) < REGISTERS)
@@ -433,7 +433,7 @@ static void aarch64_scan(
 		if (is_relative(insn))
 			check_relative(&s, insn, address + i);
 		else if (is_add(insn) && source(insn) < REGISTERS && s.pages[source(insn)])
-			take(scan, s.pages[source(insn)] + low_part(insn));
+			take(scan, address + i, s.pages[source(insn)] + low_part(insn));
 		if (scan->position_dependent) {
 			arch_scan_target(scan, insn);
 			if (is_half(insn, 0))

@@ -301,7 +301,7 @@ static void check_target(
 
 	arch_scan_target(scan, target);
 	if (i > 0 && is_lea(bytes[i - 1], bytes[i]))
-		scan->constant(scan->data, target);
+		scan->constant(scan->data, address + i, target);
 }
 
 static void scan_relative(

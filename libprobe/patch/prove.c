@@ -20,7 +20,9 @@
  *     tables, relocations, exported symbols) or constant   every segment, except
  *                                                          program headers (sizes)
  *   - a 32-bit distance from a table to it (jump tables    every table whose
- *     of position-independent code)                        address the code takes
+ *     of position-independent code)                        address the code takes; up
+ *                                                          to the next such table, and
+ *                                                          what leads to its function
  *   - a distance from a label of its function (GCC's       no function both takes
  *     labels as values; on some instruction sets jump      such an address and has
  *     tables in general), kept anywhere                    an indirect jump
@@ -61,6 +63,11 @@ struct around {
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
+/* An address, maybe of a jump table, that the code at `from` takes. */
+struct table {
+	uint64_t base, from;
+};
+
 /* Addresses are link-time. */
 struct word_search {
 	struct object *object;
@@ -73,6 +80,9 @@ struct word_search {
 	struct around *functions; /* the function that contains each window */
 	uint64_t *sites;	  /* addresses of all notes, sorted */
 	size_t site_count;
+	struct table *tables;
+	size_t table_count;
+	bool no_memory; /* a table is missing */
 	/* The last range that decodable_range() found. */
 	struct object_range gap;
 };
@@ -175,38 +185,88 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
+ * Finds where an entry of the table at `base` leads. Returns false if that is not to code.
+ */
+static bool read_entry(
+	const struct word_search *s, uint64_t base, uint64_t index, uint64_t *target_ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, base);
+	uint64_t at = base - segment->address + index * sizeof(int32_t);
+	const uint8_t *bytes;
+	int32_t distance;
+	size_t size;
+
+	bytes = segment_bytes(s, segment, &size);
+	if (!bytes || at >= size || size - at < sizeof(distance))
+		return false;
+	memcpy(&distance, bytes + at, sizeof(distance));
+	*target_ret = base + (uint64_t)(int64_t)distance;
+	segment = object_segment_of(s->object, *target_ret);
+	return segment && segment->executable && *target_ret % s->arch->insn_align == 0;
+}
+
+/*
  * The code takes the address `base`: of a label, or of a jump table, which may lie between
  * functions and holds distances from itself to code. .eh_frame_hdr is skipped: it looks like a jump
  * table, and data beside the code may seem to take its address.
  */
-static void on_constant(void *data, uint64_t base)
+static void on_constant(void *data, uint64_t from, uint64_t base)
 {
 	struct word_search *s = data;
 	const struct object_segment *segment = object_segment_of(s->object, base);
 	struct object_range functions = object_function_table(s->object);
-	const uint8_t *bytes;
-	size_t size;
+	uint64_t target;
 
 	if (!segment || (base >= functions.start && base < functions.end))
 		return;
 	if (segment->executable)
 		refer_label(s, base);
-	bytes = segment_bytes(s, segment, &size);
-	if (!bytes || base - segment->address >= size)
+	if (!read_entry(s, base, 0, &target))
 		return;
-	bytes += base - segment->address;
-	size -= base - segment->address;
-	for (size_t i = 0; i < TABLE_ENTRIES_MAX && (i + 1) * 4 <= size; i++) {
-		const struct object_segment *to;
-		int32_t distance;
-		uint64_t target;
+	if (ARRAY_ROOM(s->tables, s->table_count))
+		s->tables[s->table_count++] = (struct table){base, from};
+	else
+		s->no_memory = true;
+}
 
-		memcpy(&distance, bytes + i * 4, sizeof(distance));
-		target = base + (uint64_t)(int64_t)distance;
-		refer(s, target);
-		to = object_segment_of(s->object, target);
-		if (!to || !to->executable || target % s->arch->insn_align)
-			return;
+/* Is `target` in one of the functions that take the address of tables[first..end)? */
+static bool is_own(const struct word_search *s, size_t first, size_t end, uint64_t target)
+{
+	for (size_t i = first; i < end; i++) {
+		struct object_function function;
+
+		if (!object_function_at(s->object, s->tables[i].from, &function) ||
+			(target >= function.range.start && target < function.range.end))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Searches tables[first..end), which are one. No table says where it ends. Compilers put tables one
+ * behind the other, and what follows leads to other places, since its distances are from elsewhere.
+ * So where another table begins, only what leads to the function of this one counts.
+ */
+static void search_table(struct word_search *s, size_t first, size_t end)
+{
+	uint64_t base = s->tables[first].base, target;
+	uint64_t next = end < s->table_count ? s->tables[end].base : UINT64_MAX;
+
+	for (size_t i = 0; i < TABLE_ENTRIES_MAX && read_entry(s, base, i, &target); i++)
+		if (base + i * sizeof(int32_t) < next ||
+			(arch_windows_find(&s->windows, target) != SIZE_MAX &&
+				is_own(s, first, end, target)))
+			refer(s, target);
+}
+
+static void search_tables(struct word_search *s)
+{
+	ARRAY_SORT(s->tables, s->table_count, base);
+	for (size_t i = 0, end; i < s->table_count; i = end) {
+		for (end = i + 1; end < s->table_count; end++)
+			if (s->tables[end].base != s->tables[i].base)
+				break;
+		search_table(s, i, end);
 	}
 }
 
@@ -250,6 +310,7 @@ static void search_object(struct word_search *s)
 		if (segments[i].executable)
 			s->arch->scan(bytes, size, segments[i].address, &scan);
 	}
+	search_tables(s);
 	for (size_t i = 0; i < s->windows.count && s->arch->scan_function; i++) {
 		struct object_range range = s->functions[i].range;
 		size_t size;
@@ -550,7 +611,7 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 		if (move->cannot)
 			move->length = 0;
 	}
-	return NULL;
+	return s->no_memory ? probe_error_no_memory() : NULL;
 }
 
 struct probe_error *prove(struct object *object, const struct arch *arch,
@@ -593,6 +654,7 @@ struct probe_error *prove(struct object *object, const struct arch *arch,
 		*proofs[i].move = *same->move;
 	}
 	free(s->sites);
+	free(s->tables);
 	free(s);
 	return error;
 }

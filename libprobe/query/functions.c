@@ -222,10 +222,17 @@ static void on_branch(void *data, size_t site, uint64_t target)
 	*(bool *)data = true;
 }
 
-static void on_address(void *data, uint64_t address)
+static void on_constant(void *data, uint64_t at, uint64_t address)
 {
 	(void)data;
+	(void)at;
 	(void)address;
+}
+
+static void on_label(void *data, uint64_t at)
+{
+	(void)data;
+	(void)at;
 }
 
 /* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
@@ -243,8 +250,8 @@ static bool may_branch(const struct adding *a, const uint8_t *bytes)
 		&(struct arch_scan){.windows = a->windows,
 			.data = &ret,
 			.reference = on_branch,
-			.constant = on_address,
-			.label = on_address});
+			.constant = on_constant,
+			.label = on_label});
 	for (size_t i = 0; arch->short_branch && i + 2 <= size && !ret; i++)
 		ret = arch->short_branch(bytes + i, range.start + i, &target) &&
 		      target == range.start;

@@ -53,10 +53,17 @@ static void on_reference(void *data, size_t site, uint64_t target)
 		count(c->splits, target, c->starts_only);
 }
 
-static void on_other(void *data, uint64_t address)
+static void on_constant(void *data, uint64_t at, uint64_t address)
 {
 	(void)data;
+	(void)at;
 	(void)address;
+}
+
+static void on_label(void *data, uint64_t at)
+{
+	(void)data;
+	(void)at;
 }
 
 /* Finds the next function that is not empty. */
@@ -91,8 +98,8 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 	struct arch_scan scan = {.position_dependent = starts_only,
 		.data = c,
 		.reference = on_reference,
-		.constant = on_other,
-		.label = on_other};
+		.constant = on_constant,
+		.label = on_label};
 	const struct object_segment *segments;
 	struct object_function function;
 	bool ok = c != NULL;

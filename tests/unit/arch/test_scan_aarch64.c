@@ -35,11 +35,12 @@ static void on_reference(void *data, size_t site, uint64_t target)
 	found->references++;
 }
 
-static void on_constant(void *data, uint64_t address)
+static void on_constant(void *data, uint64_t at, uint64_t address)
 {
 	struct found *found = data;
 
 	assert_true(found->constants < FOUND_MAX);
+	assert_int_equal(at % 4, 0);
 	found->constant[found->constants++] = address;
 }
 

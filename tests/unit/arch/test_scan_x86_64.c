@@ -29,8 +29,9 @@ static void on_reference(void *data, size_t site, uint64_t target)
 	add(data, site);
 }
 
-static void on_constant(void *data, uint64_t address)
+static void on_constant(void *data, uint64_t at, uint64_t address)
 {
+	(void)at;
 	add(data, ~address);
 }
 

@@ -56,6 +56,15 @@ static const struct function {
 		"9: SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n7: ret\n"
 		" .section .rodata\n .balign 4\n8: .long 9b - 8b, 7b - 8b\n .previous\n",
 		NULL},
+	/* Behind the table of another function begins one whose distances are not from there. */
+	{"behind_other_table",
+		" ret\n .cfi_endproc\nwith_table: .cfi_startproc\n lea 8f(%rip), %rcx\n"
+		" movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n9: ret\n"
+		" .cfi_endproc\n .type behind_table, @function\nbehind_table: .cfi_startproc\n"
+		" lea 7f(%rip), %rcx\n SITE\n" BYTES " ret\n"
+		" .section .rodata\n .balign 4\n8: .long 9b - 8b\n7: .long 9b - 7b, in2 - 8b\n"
+		" .previous\n",
+		NULL},
 
 	/* ---- Direct branches ---- */
 	{"short_forwards", " jz in2\n SITE\n" BYTES " ret\n", plan_entered_short},
@@ -93,6 +102,12 @@ static const struct function {
 		" lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n"
 		" .balign 4\n8: .long 9f - 8b, in2 - 8b\n"
 		"9: SITE\n" BYTES " ret\n",
+		plan_entered},
+	{"jump_table_behind_table",
+		" lea 7f(%rip), %rcx\n lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n"
+		" add %rcx, %rax\n jmp *%rax\n9: SITE\n" BYTES " ret\n"
+		" .section .rodata\n .balign 4\n8: .long 9b - 8b\n7: .long 9b - 7b, in2 - 8b\n"
+		" .previous\n",
 		plan_entered},
 	{"jump_table_absolute",
 		" lea 8f(%rip), %rcx\n jmp *(%rcx,%rdi,8)\n9: SITE\n" BYTES " ret\n"
