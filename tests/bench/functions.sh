@@ -4,8 +4,9 @@
 # all exits, each function alone and all functions of a file together, with the reasons of all
 # refusals. Counted apart are names that stand for another function in each process (IFUNC: the
 # functions themselves are counted), functions that never return, and those with a jump that may
-# lead to any function: they have no exits that could be patched. "lost" is the share of probes that
-# are possible alone, and not together.
+# lead to any function: they have no exits that could be patched; and parts (NAME.cold) that
+# compilers split off functions. "lost" is the share of probes that are possible alone, and not
+# together.
 # Usage: functions.sh BUILD [FILE...]
 set -eu
 build=$1
@@ -15,9 +16,9 @@ lib=/usr/lib/$(uname -m)-linux-gnu
 	"$lib"/{libstdc++.so.6,libglib-2.0.so.0,libruby-*.so.?.?} /bin/bash /usr/bin/python3.11 \
 	/usr/lib/postgresql/*/bin/postgres /usr/bin/php?.? /usr/sbin/nginx /usr/bin/redis-server \
 	/usr/bin/qemu-system-aarch64 /usr/lib/jvm/java-*/lib/server/libjvm.so /usr/bin/node
-printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s\n' "" "" alone "" together "" "" apart "" ""
-printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s\n' file functions entry% exits% entry% \
-	exits% lost% chosen endless unknown
+printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s %7s\n' "" "" alone "" together "" "" apart "" "" ""
+printf '%-20s %9s | %7s %7s | %7s %7s %6s | %7s %7s %7s %7s\n' file functions entry% exits% entry% \
+	exits% lost% chosen endless unknown parts
 for file; do
 	[ -f "$file" ] || {
 		echo "$file: not installed"
@@ -33,13 +34,16 @@ import collections, json, os, sys
 APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2}
 # By probe: whether all of its sites are possible alone, and together; the reason of the first one.
 probes = {False: {}, True: {}}
+parts = set()
 run = 0
 about_exits = lambda site: any(text in site.get("together_reason", "")
     for text in ("does not return", "to any function", "to another function"))
 for line in sys.stdin:
     run += not line.strip()
     site = json.loads(line) if line.strip() else {}
-    if "name" not in site:
+    if ".cold" in site.get("name", ""):
+        parts.add(site["name"].split(":")[0])
+    if "name" not in site or ".cold" in site["name"]:
         continue
     is_exit = site["name"].endswith(":return")
     alone = site["plan"] != "refused"
@@ -65,9 +69,9 @@ share = lambda n, of: "%.1f" % (100 * n / of) if of else "-"
 good = lambda is_exit, at: share(sum(p[at] for p in counted[is_exit]), len(counted[is_exit]))
 lost = [p for its in counted.values() for p in its if p[0] and not p[1]]
 alone = sum(p[0] for its in counted.values() for p in its)
-print("%-20.20s %9d | %7s %7s | %7s %7s %6s | %7d %7d %7d" % (os.path.basename(sys.argv[1]),
+print("%-20.20s %9d | %7s %7s | %7s %7s %6s | %7d %7d %7d %7d" % (os.path.basename(sys.argv[1]),
     len(probes[False]), good(False, 0), good(True, 0), good(False, 1), good(True, 1),
-    share(len(lost), alone), *apart), flush=True)
+    share(len(lost), alone), *apart, len(parts)), flush=True)
 for what, at in ("entry", 2), ("exits", 2), ("lost entry", 3), ("lost exits", 3):
     its = counted["exits" in what]
     for reason, n in collections.Counter(p[at] for p in its if p[at]).most_common():
