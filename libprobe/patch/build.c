@@ -589,7 +589,7 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	const struct reg_stub *stubs;
 	size_t count, at = 0;
 
-	*order = first->order;
+	*order = first->head_order;
 	if (first->head)
 		return first->head;
 	stubs = registry_stubs(&a->change->registry, first->reg.pc, &count);
@@ -791,7 +791,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 
 	as->reg = first->reg;
 	stub.next = next_code(a, first, &as->order);
-	first->order = ++as->order;
+	first->head_order = ++as->order;
 	build_skip(arch, p, 0);
 	do { /* the jump to the next code may be rewritten later, so it must not cross a page */
 		as->stub = p->start + p->used;
@@ -968,7 +968,7 @@ static struct probe_error *announce(struct install *a)
 
 		for (size_t k = 0; as->link && k < count; k++)
 			if (stubs[k].order > as->below)
-				stubs[k].order += as->order - as->below;
+				stubs[k].order += as->head_order - as->below;
 	}
 	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct install_site *as = &a->sites[i];

@@ -324,10 +324,8 @@ struct install_site {
 	uint64_t link;
 	/* for a first site: order of the older stub behind the new ones; 0 for the tail */
 	uint32_t below;
-	/*
-	 * order of the site's stub (reg_stub.order); for a first site, order of the stub at `head`
-	 */
-	uint32_t order;
+	uint32_t order;	     /* order of the site's stub (reg_stub.order) */
+	uint32_t head_order; /* for a first site: order of the stub at `head` */
 	/* the site is new, and shares the patch that was built for another new site (build.c) */
 	bool joins;
 	struct arch_stub_code code;

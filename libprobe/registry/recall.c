@@ -186,10 +186,12 @@ static struct probe_error *recall_functions(const struct registry *r,
 		const struct reg_stub *stub = &r->stubs[i];
 		const struct reg_name *name =
 			is_probed(r, stub) ? registry_names_find(names, stub->key) : NULL;
+		bool is_known = false;
 
-		/* A site has an element for each session; they are adjacent. */
-		if (name && sdt_is_function(name->provider) &&
-			(i == first || stub[-1].pc != stub->pc || stub[-1].key != stub->key))
+		/* A site has an element for each session. */
+		for (size_t k = i; k > first && r->stubs[k - 1].pc == stub->pc && !is_known; k--)
+			is_known = r->stubs[k - 1].key == stub->key;
+		if (name && sdt_is_function(name->provider) && !is_known)
 			error = sdt_functions_add(&module->functions,
 				&(struct sdt_note){.provider = name->provider,
 					.name = name->name,
