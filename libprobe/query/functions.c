@@ -129,6 +129,7 @@ static char *provider_of(const char *path)
 static char *plain_name(const char *symbol)
 {
 	char *name = NULL, *parameters;
+	const char *clone;
 	int depth = 0;
 
 	probe_error_free(probe_demangle(symbol, &name));
@@ -140,8 +141,11 @@ static char *plain_name(const char *symbol)
 		else if (*parameters == '(' && --depth == 0)
 			break;
 	}
+	/* A part or a copy has its own name: `f(int) [clone .cold]` is f.cold. */
+	clone = symbol + (strstr(name, " [clone .") ? strcspn(symbol, ".@") : strlen(symbol));
 	if (parameters > name && parameters[-1] != ':')
-		*parameters = '\0';
+		snprintf(parameters, strlen(parameters) + 1, "%.*s", (int)strcspn(clone, "@"),
+			clone);
 	return name;
 }
 

@@ -30,6 +30,17 @@ struct order {
 template <typename T> __attribute__((noinline, noclone)) T twice(T x) { return x + x + wide; }
 __attribute__((noinline, noclone)) int tax(int x) { return x / 5 + wide; }
 __attribute__((noinline, noclone)) int tax(double x) { return x / 4 + wide; }
+__attribute__((noinline, cold)) int rare(int x) { return x * 7 + wide; }
+__attribute__((noinline, noclone)) int duty(int x)
+{
+	int y = x * 7 + wide;
+
+	if (__builtin_expect(x % 5 == 0, 0)) {
+		y += rare(x);
+		wide = y;
+	}
+	return y ^ wide;
+}
 }
 
 int main()
@@ -41,7 +52,7 @@ int main()
 	fflush(stdout);
 	for (;;) {
 		sum += price(sum & 7) + chosen(3) + order.total(2) + order(1) + shop::twice(4) +
-		       shop::tax(5) + shop::tax(5.0);
+		       shop::tax(5) + shop::tax(5.0) + shop::duty(4);
 		usleep(1000);
 	}
 }
@@ -69,6 +80,8 @@ same "a method" "$(row 'shop::order::total' | cut -d' ' -f1,3,4)" "fn:shop:shop:
 same "a wildcard" "$(row 'shop::order::*' | cut -d' ' -f1)" \
 	"fn:shop:shop::order::operator()
 fn:shop:shop::order::total"
+same "a part" "$(row 'shop::duty*' | cut -d' ' -f1)" "fn:shop:shop::duty
+fn:shop:shop::duty.cold"
 same "a template" "$(row '*twice*' | cut -d' ' -f1,2)" "fn:shop:int shop::twice<int>"
 same "exits alone" "$(row 'price:return' | cut -d' ' -f1,3,4)" "fn:shop:price - 1"
 same "JSON" "$("$PROBECTL" list --functions --json ./shop price | sed -n \
