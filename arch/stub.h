@@ -248,6 +248,7 @@ struct arch_flights {
 	 * identity, which the program has left without an end event. Else of kind UNKNOWN.
 	 */
 	struct arch_arg frame;
+	bool marks; /* start events are marks of frames (ARCH_ACTION_TAIL_*) */
 	uint64_t min_ns;
 	/* ns per tick, times 2^32, for spans and expressions on the duration. */
 	uint64_t scale;
@@ -296,6 +297,22 @@ enum arch_action_kind {
 	ARCH_ACTION_GATHER, /* adds to a cell, of the probe or of a key */
 	/* Stores the time of a start event, for the GATHER or RECORD of the end event. */
 	ARCH_ACTION_BEGIN,
+	/*
+	 * A function f may end with a jump to another one, g, whose `ret` then returns from f. A
+	 * BEGIN with `marks` marks the frame at the jump. The others find that mark by the frame
+	 * (arch_flights.frame), and do nothing without it:
+	 *
+	 *   TAIL_ENTRY   at the entry of g, notes the entry. If an entry is noted, the program has
+	 *                left the marked frame, and calls g again: forgets its marks.
+	 *   TAIL_JUMP    where g jumps to another such function: takes back the note
+	 *   TAIL_RETURN  at a return of g, forgets the mark; the other actions follow. Without a
+	 *                mark, nothing follows, and filter and sampling do not see the hit.
+	 *
+	 * TAIL_RETURN is the first action of its stub, the others are the only one.
+	 */
+	ARCH_ACTION_TAIL_ENTRY,
+	ARCH_ACTION_TAIL_JUMP,
+	ARCH_ACTION_TAIL_RETURN,
 	/* Only as the single action of a stub: */
 	ARCH_ACTION_GATE, /* waits for the controller; needs no slot */
 	ARCH_ACTION_CALL  /* calls a function of the target itself */
@@ -317,7 +334,8 @@ struct arch_action {
 	struct arch_gate gate;
 	struct arch_call call;
 };
-enum { ARCH_ACTIONS_MAX = 8 };
+/* The actions of sessions, and a TAIL_RETURN. */
+enum { ARCH_ACTIONS_MAX = 8, ARCH_STUB_ACTIONS = ARCH_ACTIONS_MAX + 1 };
 
 /* ---- Stubs ----------------------------------------------------------------------------------- */
 
@@ -391,7 +409,7 @@ struct arch_stub {
 	/* May check pointers by system calls. Otherwise it does not follow pointers. */
 	bool may_call_kernel;
 	uint8_t action_count;
-	struct arch_action actions[ARCH_ACTIONS_MAX];
+	struct arch_action actions[ARCH_STUB_ACTIONS];
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };

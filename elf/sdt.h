@@ -36,6 +36,18 @@ bool sdt_is_ocaml(enum sdt_kind kind);
 
 bool sdt_is_function(const char *provider);
 
+/*
+ * The sites of a function's exits. A jump to another function g is no exit: g returns for it. See
+ * ARCH_ACTION_TAIL_RETURN in arch/stub.h.
+ */
+enum sdt_exit {
+	SDT_OWN_EXIT,
+	SDT_TAIL_CALL,	/* a jump to g */
+	SDT_TAIL_ENTRY, /* the entry of g */
+	SDT_TAIL_JUMP,	/* a jump of g to another function that returns for it, too */
+	SDT_TAIL_RETURN /* an exit of g */
+};
+
 /* A site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
 	const char *provider; /* provider, name and args point into sdt_notes.storage */
@@ -44,6 +56,7 @@ struct sdt_note {
 	/* For functions: the operand whose address is the frame's (struct arch_entry), or "". */
 	const char *frame;
 	enum sdt_kind kind;
+	enum sdt_exit exit; /* SDT_EXIT */
 	/* SDT_ENTRY: bytes that a jump must leave, and a short jump (struct arch_entry) */
 	uint8_t keep, keep_short;
 	uint8_t entry_keep; /* SDT_EXIT: what a jump must leave at the function's entry */

@@ -64,6 +64,9 @@
 
 enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
+/* The times of marks of tail calls: the other function was entered, or was jumped to. */
+enum { TAIL_ENTERED = 1, TAIL_JUMPED };
+
 /* ---- Places of start events --------------------------------------------------------- */
 
 /* The offset in an entry of place 0's data. */
@@ -225,11 +228,11 @@ static void keep_begin(struct form *f, const struct stub_plan *p)
 	} else {
 		if (keeps)
 			keep_arguments(f, p);
-		if (!p->at->action->flights.gives)
+		if (!p->at->action->flights.gives && !p->at->action->flights.marks)
 			form_now(f, p);
 	}
-	if (p->at->action->flights.gives)
-		form_const(f, FORM_VALUE, 0);
+	if (p->at->action->flights.gives || p->at->action->flights.marks)
+		form_const(f, FORM_VALUE, p->at->action->flights.marks ? TAIL_JUMPED : 0);
 	if (keeps)
 		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 }
@@ -282,14 +285,16 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
 
 /*
- * Before a function's start event: counts one as unmatched that will lose its place. If the newest
- * start event has the same frame, the program has left that call without an end event, and its
- * place is used again. (At depth 0, other threads could take the entry.) Otherwise the oldest may
- * be replaced. Changes VALUE, SCRATCH and SET.
+ * Before a function's start event: counts one as unmatched that will lose its place, and a mark as
+ * lost, whose return may yet come. If the newest start event has the same frame, the program has
+ * left that call without an end event, and its place is used again. (At depth 0, other threads
+ * could take the entry.) Otherwise the oldest may be replaced. Changes VALUE, SCRATCH and SET.
  */
 static void begin_replace(struct form *f, const struct stub_plan *p)
 {
-	int next = form_label(f), left = form_label(f), counted = form_label(f);
+	int next = form_label(f), left = form_label(f);
+	int count = form_label(f), counted = form_label(f);
+	bool marks = p->at->action->flights.marks;
 
 	begin_newest_place(f, p, next);
 	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), U64, false);
@@ -299,11 +304,13 @@ static void begin_replace(struct form *f, const struct stub_plan *p)
 	form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 1, left);
 	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 	form_place(f, left);
-	form_shared_inc(f, p, offsetof(struct probe_slot, unmatched));
-	form_jump(f, counted);
+	form_jump(f, marks ? counted : count);
 	form_place(f, next);
 	next_place(f, p);
-	form_jump_if_at_const(f, U64, time_of_begin(), FORM_NE, 0, left);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_EQ, 0, counted);
+	form_place(f, count);
+	form_shared_inc(f, p,
+		marks ? offsetof(struct probe_slot, lost) : offsetof(struct probe_slot, unmatched));
 	form_place(f, counted);
 }
 
@@ -803,4 +810,32 @@ void form_end(struct form *f, struct stub_plan *p)
 	form_place(f, forward);
 	form_store(f, FORM_RIGHT, form_temp(p->at->value_temp));
 	duration(f, p);
+}
+
+/* ---- Marks of tail calls ------------------------------------------------------------------ */
+
+void form_tail(struct form *f, const struct stub_plan *p)
+{
+	enum arch_action_kind kind = p->at->action->kind;
+	int again = form_label(f), stale = form_label(f);
+
+	form_identity(f, p);
+	form_place(f, again);
+	load_key(f, p);
+	end_own(f, p);
+	if (kind == ARCH_ACTION_TAIL_JUMP) {
+		form_store_const(f, time_of_begin(), U64, TAIL_JUMPED);
+		form_jump(f, p->out);
+		return;
+	}
+	if (kind == ARCH_ACTION_TAIL_ENTRY) {
+		form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, TAIL_ENTERED, stale);
+		form_store_const(f, time_of_begin(), U64, TAIL_ENTERED);
+		form_jump(f, p->out);
+	}
+	form_place(f, stale);
+	give_back(f, p, form_label(f));
+	/* There may be older marks of the frame that the program has left, too. */
+	if (kind == ARCH_ACTION_TAIL_ENTRY)
+		form_jump(f, again);
 }

@@ -28,7 +28,7 @@ bool action_has_spans(const struct arch_action *a)
 
 bool action_keeps_begins(const struct arch_action *a)
 {
-	return a->flights.table && a->flights.keep;
+	return a->flights.table && a->flights.keep && !a->flights.marks;
 }
 
 /* Returns true if the action uses the data that its start event has kept. */
@@ -228,6 +228,11 @@ bool flights_by_frame(const struct arch_flights *flights)
 	return flights->compares && flights->frame.kind == ARCH_ARG_MEMORY;
 }
 
+bool action_is_tail(const struct arch_action *action)
+{
+	return action->kind >= ARCH_ACTION_TAIL_ENTRY && action->kind <= ARCH_ACTION_TAIL_RETURN;
+}
+
 /* Plans events' identities. Returns false if the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
@@ -268,7 +273,8 @@ static bool plan_flights(struct stub_plan *p)
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
-	       (f->keep ? plan_keeping(p) : p->at->action->kind != ARCH_ACTION_RECORD);
+	       (action_keeps_begins(p->at->action) ? plan_keeping(p)
+						   : p->at->action->kind != ARCH_ACTION_RECORD);
 }
 
 /* ---- All actions ------------------------------------------------------------------------ */
@@ -300,11 +306,14 @@ static bool go_together(const struct arch_stub *s)
 	int users = 0;
 	bool begun = false;
 
-	if (s->action_count < 1 || s->action_count > ARCH_ACTIONS_MAX)
+	if (s->action_count < 1 || s->action_count > ARCH_STUB_ACTIONS)
 		return false;
 	for (int i = 0; i < s->action_count; i++) {
 		if (s->action_count > 1 && (s->actions[i].kind == ARCH_ACTION_GATE ||
 						   s->actions[i].kind == ARCH_ACTION_CALL))
+			return false;
+		if (action_is_tail(&s->actions[i]) &&
+			(i || !flights_by_frame(&s->actions[i].flights)))
 			return false;
 		users += action_uses_begins(&s->actions[i]);
 	}
@@ -643,7 +652,8 @@ static bool is_early(const struct stub_plan *p)
 	const struct arch_expr *filter = p->stub->filter;
 	uint32_t used = expr_captures(filter);
 
-	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid || p->kernel_cpu)
+	if (!filter || expr_temps(filter) || action_is_tail(&p->stub->actions[0]) ||
+		p->kernel_tid || p->kernel_pid || p->kernel_cpu)
 		return false;
 	for (int i = 0; i < p->stub->capture_count; i++)
 		if (used >> i & 1 && (arch_capture_has_bytes(&p->stub->captures[i]) ||

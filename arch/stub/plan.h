@@ -120,7 +120,7 @@ struct action_plan {
 struct stub_plan {
 	const struct arch_stub *stub;
 	const struct stub_isa *isa;
-	struct action_plan actions[ARCH_ACTIONS_MAX];
+	struct action_plan actions[ARCH_STUB_ACTIONS];
 	/* The action that is planned or emitted now; the code before all actions uses the first. */
 	struct action_plan *at;
 	struct frame small; /* the stack frame until the whole frame is made */
@@ -254,6 +254,7 @@ bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struc
  */
 bool action_has_spans(const struct arch_action *action);
 bool action_keeps_begins(const struct arch_action *action);
+bool action_is_tail(const struct arch_action *action); /* one of ARCH_ACTION_TAIL_* */
 /* Is the identity of an action's events the address of a function's frame? */
 bool flights_by_frame(const struct arch_flights *flights);
 /* Returns one bit for each capture of the stack that the action uses. */
@@ -471,6 +472,8 @@ void form_write_text(struct form *f, const struct stub_plan *plan, int capture, 
  * Stores the event's identity (arch_flights.compares), or 0, in same_temp. Changes all registers.
  */
 void form_identity(struct form *f, const struct stub_plan *plan);
+/* Finds the mark of the hit's frame, and changes it (ARCH_ACTION_TAIL_*); jumps out without it. */
+void form_tail(struct form *f, const struct stub_plan *plan);
 
 /* ---- Normal forms (table.c) ---------------------------------------------------------- */
 

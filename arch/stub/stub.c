@@ -442,6 +442,8 @@ static void form_preparations(struct form *f, const struct stub_plan *p)
 		FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_GETCPU);
 		form_if_answered(f, p);
 	}
+	if (action_is_tail(p->at->action))
+		form_tail(f, p);
 	form_prepare_none(f, p);
 	form_prepare(f, p, first);
 	if (s->filter && !p->is_early)
@@ -471,7 +473,11 @@ static void form_action(struct form *f, struct stub_plan *p)
 	case ARCH_ACTION_BEGIN:
 		form_begin(f, p);
 		break;
-	default: /* ARCH_ACTION_CALL */
+	case ARCH_ACTION_TAIL_ENTRY:
+	case ARCH_ACTION_TAIL_JUMP:
+	case ARCH_ACTION_TAIL_RETURN:
+		break; /* form_preparations() */
+	default:       /* ARCH_ACTION_CALL */
 		form_call_function(f, p);
 		break;
 	}
@@ -484,7 +490,9 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 	const struct arch_stub *s = p->stub;
 
 	form_place(f, p->at->unmatched);
-	if (p->at->action->flights.table) {
+	if (action_is_tail(p->at->action)) {
+		form_jump(f, p->out);
+	} else if (p->at->action->flights.table) {
 		form_sequence_leave(f, p);
 		form_shared_inc(f, p, offsetof(struct probe_slot, unmatched));
 		form_jump(f, p->at->done);
@@ -515,7 +523,7 @@ static void form_unanswered(struct form *f, struct stub_plan *p)
 	for (p->at = p->actions; p->at < p->actions + s->action_count; p->at++) {
 		if (counts_losses(p->at->action))
 			form_shared_inc(f, p, offsetof(struct probe_slot, lost));
-		else if (takes_all)
+		else if (takes_all && !action_is_tail(p->at->action))
 			form_shared_inc(f, p, offsetof(struct probe_slot, hits));
 	}
 	form_jump(f, p->out);

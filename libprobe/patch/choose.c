@@ -238,6 +238,7 @@ static const char is_copied[] = "the program has copied this code to shared memo
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
 					   "change the file, and every process that has it mapped";
 static const char not_all_exits[] = "not all exits of the function can be patched";
+static const char tail_calls[] = "it returns in another function, which only tracers notice";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it, or "
 	"the file has changed since";
@@ -531,7 +532,8 @@ static bool is_elsewhere(const struct select_site *site, const struct reg_site *
 	const struct sdt_note *note = site->note;
 	uint64_t at = known->patch - known->pc;
 
-	return note->kind == SDT_ENTRY && *note->args && at != note->keep && at != note->keep_short;
+	return (note->kind == SDT_ENTRY || note->exit == SDT_TAIL_ENTRY) && *note->args &&
+	       at != note->keep && at != note->keep_short;
 }
 
 /* Finds out which sites are new. If its patch was overwritten, a site of the registry is refused.
@@ -745,6 +747,9 @@ struct probe_error *install_plan(struct install *install)
 	claims_deinit(&install->claims);
 	if (!error)
 		error = refuse_shared_semaphores(install);
+	for (size_t i = 0; install->persistent && i < s->site_count; i++)
+		if (s->sites[i].note->exit)
+			select_refuse(&s->sites[i], tail_calls);
 	if (!error)
 		refuse_partial_exits(install);
 	for (size_t i = 0; i < s->site_count; i++)

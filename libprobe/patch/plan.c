@@ -428,7 +428,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	plan.behind.cannot = note->refused;
 	if (note->refused)
 		return plan;
-	plan.is_entry = note->kind == SDT_ENTRY;
+	plan.is_entry = note->kind == SDT_ENTRY || note->exit == SDT_TAIL_ENTRY;
 	plan.start = note->start;
 	plan.breaks = note->breaks;
 	if (note->keep == ARCH_NO_JUMP)
@@ -442,7 +442,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	if (note->kind == SDT_GATE)
 		plan_entry(p->arch, &plan);
 	else if (note->kind == SDT_EXIT)
-		plan.is_exit = true;
+		plan.is_exit = !plan.is_entry;
 	else if (!plan.is_entry)
 		plan_bytes(p, &plan);
 	return plan;

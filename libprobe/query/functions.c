@@ -3,7 +3,8 @@
  * Functions as probes: their entries and exits become notes like those of static probes.
  *
  *	fn:FILE:NAME		a site at the entry
- *	fn:FILE:NAME:return	a site at each exit: every `ret`, and every jump to another function
+ *	fn:FILE:NAME:return	sites at each exit: every `ret`, also of the functions that it
+ *				jumps to in its place (tail calls)
  *
  * FILE is the short name of the file, NAME a symbol without version and parameters. Functions with
  * the same name in one file (static ones, overloads) are the sites of one probe. A function with
@@ -32,12 +33,19 @@ enum {
 	EXITS_MAX = 1 << 14,
 	OVERLAP_MAX = 64,
 	PARTS_MAX = 16,
+	TAILS_MAX = 16,
 	ALIASES_MAX = 8
 };
 
 static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
 static const char conditional[] = "one of its conditional jumps leads to another function";
+static const char circle[] =
+	"its tail calls lead back to its name, so that one return would end several calls";
+static const char into_another[] =
+	"one of its tail calls leads to another file, or into a function";
+static const char ends_at_once[] = "a function that it tail calls may end at the first instruction";
+static const char too_many_tails[] = "its tail calls lead to too many functions";
 static const char too_many_parts[] = "it has too many parts";
 static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
@@ -370,20 +378,65 @@ static struct probe_error *add_inside(struct adding *a, uint64_t offset)
 /* ---- Exits ------------------------------------------------------------------------------ */
 
 struct exits {
-	/* The function, then what the compiler split off, and how often their jumps lead there. */
+	/* The functions in which it may end: itself, then those that its tail calls lead to. */
+	struct object_range functions[TAILS_MAX];
+	char frames[TAILS_MAX][ARCH_ENTRY_SLOT]; /* at their entries */
+	size_t function_count;
+	/* The one that is searched, and what there was before. */
+	size_t function, functions_before, count_before;
+	/* That function, then what the compiler split off, and how often their jumps lead there. */
 	struct object_range parts[PARTS_MAX];
 	uint32_t entered[PARTS_MAX];
 	size_t part_count;
 	/* Parts that something else enters, too. */
 	struct object_range others[PARTS_MAX];
 	size_t other_count;
-	const char *why; /* why the exits are unknown, as far as the parts are own */
-	struct function_exit {
-		uint64_t pc;
-		bool is_tail; /* a jump to another function, which returns for this one */
-	} * items;
+	const char *why;      /* why the exits are unknown, as far as the parts are own */
+	struct sdt_note note; /* what its sites have in common */
+	struct sdt_note *items;
 	size_t count;
 };
+
+/* Adds a site in the function that is searched, a->range. Returns NULL, or why it cannot. */
+static const char *add_exit(
+	const struct adding *a, uint64_t pc, enum sdt_exit exit, struct exits *e)
+{
+	/* A uprobe may be on the first instruction, whatever that is. */
+	bool is_first = pc == a->range.start;
+	struct sdt_note *note;
+
+	if (is_first && e->function && exit != SDT_TAIL_ENTRY)
+		return ends_at_once;
+	if (e->count == EXITS_MAX || !ARRAY_ROOM(e->items, e->count))
+		return unreadable;
+	note = &e->items[e->count++];
+	*note = e->note;
+	note->pc = pc;
+	note->exit = exit;
+	note->start = a->range.start;
+	note->breaks = a->entry.breaks;
+	note->entry_keep = a->entry_refused ? ARCH_NO_JUMP : a->entry.keep;
+	note->refused = is_first ? a->entry_refused : NULL;
+	note->keep = is_first ? a->entry.keep : 0;
+	note->keep_short = is_first ? a->entry.keep_short : 0;
+	return NULL;
+}
+
+/* Adds a function that returns for e->functions[0]. Returns NULL, or why it cannot. */
+static const char *add_tail(const struct adding *a, uint64_t target, struct exits *e)
+{
+	struct object_function function;
+
+	for (size_t i = 0; i < e->function_count; i++)
+		if (target == e->functions[i].start)
+			return i ? NULL : circle;
+	if (!object_function_at(a->object, target, &function) || function.range.start != target)
+		return into_another;
+	if (e->function_count == TAILS_MAX)
+		return too_many_tails;
+	e->functions[e->function_count++] = function.range;
+	return NULL;
+}
 
 static bool is_in(const struct object_range *ranges, size_t count, uint64_t address, size_t *at)
 {
@@ -457,30 +510,28 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 
 	for (size_t at = 0; at < size;) {
 		struct arch_insn insn;
-		const char *why;
-		bool is_exit = false;
+		const char *why = NULL;
+		bool leads_out = false;
 
 		if (!a->arch->decode(bytes + at, size - at, part.start + at, &insn))
 			return unreadable;
 		if (insn.flow == ARCH_FLOW_RETURN)
-			is_exit = true;
-		if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) {
-			why = leaves(a, symbol, &insn, e, &is_exit);
-			if (why)
-				return why;
-		}
+			why = add_exit(a, part.start + at,
+				e->function ? SDT_TAIL_RETURN : SDT_OWN_EXIT, e);
+		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
+			why = leaves(a, symbol, &insn, e, &leads_out);
+		if (leads_out && insn.flow == ARCH_FLOW_JUMP)
+			why = add_exit(
+				a, part.start + at, e->function ? SDT_TAIL_JUMP : SDT_TAIL_CALL, e);
+		if (why)
+			return why;
 		/* All jumps are counted before it is known which parts are the function's. */
 		if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
 			!is_switch(a, e, bytes, at + insn.length))
 			e->why = unknown_jump;
-		else if (is_exit && insn.flow == ARCH_FLOW_BRANCH && !e->why)
-			e->why = conditional;
-		if (is_exit) {
-			if (e->count == EXITS_MAX || !ARRAY_ROOM(e->items, e->count))
-				return unreadable;
-			e->items[e->count++] = (struct function_exit){
-				part.start + at, insn.flow == ARCH_FLOW_JUMP};
-		}
+		else if (leads_out && !e->why)
+			e->why = insn.flow == ARCH_FLOW_BRANCH ? conditional
+							       : add_tail(a, insn.target, e);
 		at += insn.length;
 	}
 	return NULL;
@@ -540,7 +591,8 @@ static bool are_own(const struct adding *a, struct exits *e)
 		e->others[e->other_count++] = e->parts[i];
 		e->part_count = 1;
 		e->entered[0] = 0;
-		e->count = 0;
+		e->count = e->count_before;
+		e->function_count = e->functions_before;
 		return false;
 	}
 	return true;
@@ -561,36 +613,81 @@ static const char *search_parts(const struct adding *a, const char *symbol, stru
 	return NULL;
 }
 
-/* Finds the exits of a function. Returns NULL, or why they are unknown. */
-static const char *find_exits(const struct adding *a, const char *symbol, struct exits *e)
+/* Finds the exits in e->functions[e->function]. Returns NULL, or why they are unknown. */
+static const char *find_in_function(const struct adding *a, const char *symbol, struct exits *e)
 {
 	const char *why;
 
+	e->parts[0] = a->range;
+	e->part_count = 1;
+	e->entered[0] = 0;
+	e->other_count = 0;
+	e->functions_before = e->function_count;
+	e->count_before = e->count;
 	do {
 		e->why = NULL;
 		why = e->other_count < PARTS_MAX ? search_parts(a, symbol, e) : too_many_parts;
 		if (why)
 			return why;
 	} while (!are_own(a, e));
-	return e->why ? e->why : e->count ? NULL : never_returns;
+	return e->why;
+}
+
+/* Makes a function that returns for another one the one that is searched; adds its entry. */
+static const char *enter_tail(struct adding *a, const char **symbol_ret, struct exits *e)
+{
+	const char *symbol, *why;
+	AUTO_FREE char *plain = NULL;
+	uint64_t start;
+
+	a->range = e->functions[e->function];
+	symbol = object_symbol_at(a->object, a->range.start, &start);
+	*symbol_ret = symbol && start == a->range.start ? symbol : "";
+	plain = plain_name(*symbol_ret);
+	if (!plain || strcmp(plain, a->name) == 0)
+		return plain ? circle : unreadable;
+	find_entry(a);
+	memcpy(e->frames[e->function], a->entry.slot, sizeof(a->entry.slot));
+	why = add_exit(a, a->range.start, SDT_TAIL_ENTRY, e);
+	if (why)
+		return why;
+	e->items[e->count - 1].frame = e->frames[e->function];
+	return find_loop(a);
+}
+
+/* Finds the exits of a function. Returns NULL, or why they are unknown. */
+static const char *find_exits(struct adding *a, const char *symbol, struct exits *e)
+{
+	const char *why = NULL;
+
+	for (; e->function < e->function_count && !why; e->function++) {
+		if (e->function)
+			why = enter_tail(a, &symbol, e);
+		if (!why)
+			why = find_in_function(a, symbol, e);
+	}
+	a->range = e->functions[0];
+	for (size_t i = 0; i < e->count && !why; i++)
+		if (e->items[i].exit == SDT_OWN_EXIT || e->items[i].exit == SDT_TAIL_RETURN)
+			return NULL;
+	return why ? why : never_returns;
 }
 
 static struct probe_error *add_exits(struct adding *a, const char *symbol)
 {
-	struct exits e = {.parts = {a->range}, .part_count = 1};
 	AUTO_FREE char *name = NULL;
-	struct sdt_note note = {.provider = a->provider,
-		.kind = SDT_EXIT,
-		.pc = a->range.start,
-		.size = a->range.end - a->range.start,
-		.aliases = a->aliases,
-		.start = a->range.start,
-		.breaks = a->entry.breaks,
-		.entry_keep = a->entry_refused ? ARCH_NO_JUMP : a->entry.keep,
-		.args = a->arch->return_args,
-		.frame = a->arch->return_frame};
+	struct exits e = {.functions = {a->range},
+		.function_count = 1,
+		.note = {.provider = a->provider,
+			.kind = SDT_EXIT,
+			.pc = a->range.start,
+			.size = a->range.end - a->range.start,
+			.aliases = a->aliases,
+			.start = a->range.start,
+			.breaks = a->entry.breaks,
+			.args = a->arch->return_args,
+			.frame = a->arch->return_frame}};
 	struct probe_error *error = NULL;
-	bool is_first;
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
 		return probe_error_no_memory();
@@ -598,20 +695,12 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 		error = splits_read(a->object, a->arch, a->split);
 	if (error)
 		return error;
-	note.name = name;
-	note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
-	if (note.refused)
-		error = add_note(a, &note);
-	for (size_t i = 0; i < e.count && !note.refused && !error; i++) {
-		note.pc = e.items[i].pc;
-		/* A uprobe may be on the first instruction, whatever that is. */
-		is_first = note.pc == a->range.start;
-		note.refused = is_first ? a->entry_refused : NULL;
-		note.keep = is_first ? a->entry.keep : 0;
-		note.keep_short = is_first ? a->entry.keep_short : 0;
-		note.args = e.items[i].is_tail ? "8@? 8@?" : a->arch->return_args;
-		error = add_note(a, &note);
-	}
+	e.note.name = name;
+	e.note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
+	if (e.note.refused)
+		error = add_note(a, &e.note);
+	for (size_t i = 0; i < e.count && !e.note.refused && !error; i++)
+		error = add_note(a, &e.items[i]);
 	free(e.items);
 	return error;
 }

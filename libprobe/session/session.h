@@ -233,6 +233,7 @@ struct session_site {
 	size_t probe;	  /* index of the site's probe in the session */
 	uint32_t number;  /* number in records: the index, except in an opened session */
 	const char *args; /* arguments in the site's note; owned by the target */
+	enum sdt_exit exit;
 	struct record_layout layout;
 	struct bound *bound; /* owned */
 };

@@ -77,6 +77,9 @@ static struct probe_error *session_choose_captures(struct probe_session *s,
 
 enum { PAIRS_MAX = 1 << 20 };
 
+/* 2^64 divided by the golden ratio: multiples are far from each other. */
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
 static const char no_partner[] =
@@ -261,7 +264,12 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	args.stack = has_stack ? s->options.stack : PROBE_STACK_NONE;
 	args.pc = selected->pc;
 	args.saved = session_stack_saved(s, selected->pc + selected->note->keep);
-	if (s->options.kind == PROBE_SESSION_RECORD)
+	if (site->exit && leader->options.gather.match)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s: it returns in another function, by a tail call, which cannot be "
+			"noticed if begins are matched by an expression",
+			probe->provider, probe->name);
+	if (!error && s->options.kind == PROBE_SESSION_RECORD)
 		error = session_choose_captures(s, probe, &args, site);
 	if (!error)
 		error = asked_for(&s->asked, part->part, probe, args.count, &asked);
@@ -306,6 +314,7 @@ static struct probe_error *add_probe(struct probe_session *s, const struct arch 
 			.keep = selected->note->keep,
 			.probe = s->probe_count - 1,
 			.number = (uint32_t)s->site_count,
+			.exit = selected->note->exit,
 			.args = target_string(s->target, selected->note->args)};
 		if (!site->args)
 			return probe_error_no_memory();
@@ -483,6 +492,7 @@ struct data_needs session_needs(const struct probe_session *session)
 	const struct probe_session_options *o = &session->options;
 	const struct probe_gather *g = &o->gather;
 	struct data_needs needs = {0};
+	bool marks = false; /* of tail calls */
 	long threads;
 
 	if (o->kind == PROBE_SESSION_RECORD)
@@ -494,11 +504,15 @@ struct data_needs session_needs(const struct probe_session *session)
 			.string_count = session->asked.parts.string_count,
 			.string_bytes = session->asked.parts.string_bytes,
 			.keys_max = g->keys_max ? g->keys_max : PROBE_KEYS_DEFAULT};
-	if (!session_has_pairs(session))
+	for (size_t i = 0; i < session->request.pattern_count; i++)
+		marks |= pattern_is_function(session->patterns[i]) &&
+			 pattern_wants(session->patterns[i], true);
+	if (!session_has_pairs(session) && !marks)
 		return needs;
 	/* If pairs are found by name, later libraries may add some. */
 	needs.pairs =
 		session->pairs.count || g->pairing == PROBE_PAIRING_NONE ? session->pairs.count : 1;
+	needs.pairs += marks;
 	needs.by_key = g->match != NULL;
 	if (o->follow_children || (session->pairs.keep_bytes && g->match))
 		needs.flights_min = DATA_FLIGHTS_FORKS;
@@ -516,37 +530,64 @@ static const struct arch_expr *if_any(const struct arch_expr *expr)
 	return expr->count ? expr : NULL;
 }
 
+static struct arch_flights flights_of(const struct reg_session *reg)
+{
+	return (struct arch_flights){.table = reg->flights,
+		.entries = reg->flight_entries,
+		.depth = reg->flight_depth,
+		.keep = reg->flight_keep,
+		.text = reg->flight_text,
+		.process = reg->process,
+		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
+		.identities = reg->flight_identities};
+}
+
 static void describe_flights(const struct probe_session *s, const struct reg_session *reg,
 	const struct session_probe *part, const struct bound *bound, struct arch_action *action)
 {
+	struct arch_flights *flights = &action->flights;
+
 	if (part->part.role == PAIR_NONE)
 		return;
-	action->flights = (struct arch_flights){.table = reg->flights,
-		.entries = reg->flight_entries,
-		.depth = reg->flight_depth,
-		.pair = part->part.pair,
-		.match = if_any(&bound->match),
-		.text = reg->flight_text,
-		.string = bound->match_string,
-		.process = reg->process,
-		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
-		.keep = reg->flight_keep,
-		.record = s->options.spans ? sizeof(struct probe_begun) + s->asked.kept_bytes : 0,
-		.scale = s->tick_ns32,
-		.min_ns = s->options.span_min_ns,
-		.filter = if_any(&bound->pair_filter),
-		.single = part->part.single,
-		.takes = part->part.takes,
-		.gives = part->part.gives,
-		.identities = reg->flight_identities,
-		.compares = part->part.compares,
-		.same_count = part->part.compares ? bound->same_count : 0,
-		.frame = bound->frame};
-	memcpy(action->flights.same, bound->same, sizeof(bound->same));
+	*flights = flights_of(reg);
+	flights->pair = part->part.pair;
+	flights->match = if_any(&bound->match);
+	flights->string = bound->match_string;
+	flights->record = s->options.spans ? sizeof(struct probe_begun) + s->asked.kept_bytes : 0;
+	flights->scale = s->tick_ns32;
+	flights->min_ns = s->options.span_min_ns;
+	flights->filter = if_any(&bound->pair_filter);
+	flights->single = part->part.single;
+	flights->takes = part->part.takes;
+	flights->gives = part->part.gives;
+	flights->compares = part->part.compares;
+	flights->same_count = part->part.compares ? bound->same_count : 0;
+	flights->frame = bound->frame;
+	memcpy(flights->same, bound->same, sizeof(bound->same));
 	if (part->part.role != PAIR_BEGIN)
 		return;
-	action->flights.kept_count = s->asked.kept_count;
-	memcpy(action->flights.kept, bound->kept, sizeof(bound->kept));
+	flights->kept_count = s->asked.kept_count;
+	memcpy(flights->kept, bound->kept, sizeof(bound->kept));
+}
+
+/*
+ * Describes what a site of a function's exits does with the mark of a tail call. All functions
+ * share the pair PAIRS_MAX, so a frame's identity has a part for the function.
+ */
+static void describe_mark(
+	const struct reg_session *reg, const struct session_site *site, struct arch_action *action)
+{
+	static const enum arch_action_kind kinds[] = {[SDT_TAIL_CALL] = ARCH_ACTION_BEGIN,
+		[SDT_TAIL_ENTRY] = ARCH_ACTION_TAIL_ENTRY,
+		[SDT_TAIL_JUMP] = ARCH_ACTION_TAIL_JUMP,
+		[SDT_TAIL_RETURN] = ARCH_ACTION_TAIL_RETURN};
+
+	action->kind = kinds[site->exit];
+	action->flights = flights_of(reg);
+	action->flights.pair = PAIRS_MAX;
+	action->flights.compares = action->flights.marks = true;
+	action->flights.frame = site->bound->frame;
+	action->flights.frame.disp += (int64_t)(GOLDEN * (site->probe + 1));
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,
@@ -613,6 +654,17 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	const struct record_layout *layout =
 		s->group.recorder ? &s->group.recorder->sites[number].layout : &site->layout;
 
+	stub->pid = s->target_pid;
+	if (s->options.switched) {
+		stub->on = reg->data + DATA_SWITCH_OFFSET;
+		stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) +
+			    slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, off);
+		stub->on_until_full = s->options.until_full;
+	}
+	if (site->exit != SDT_OWN_EXIT && site->exit != SDT_TAIL_RETURN) {
+		describe_mark(reg, site, &stub->actions[0]);
+		return;
+	}
 	stub->captures = layout->captures;
 	stub->capture_count = layout->capture_count;
 	stub->recorded = layout->recorded;
@@ -621,14 +673,11 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->rate = s->options.sample_rate;
 	stub->rate_ticks = s->rate_ticks;
 	stub->rate_word = reg->data + DATA_RATE_OFFSET;
-	stub->pid = s->target_pid;
-	if (s->options.switched) {
-		stub->on = reg->data + DATA_SWITCH_OFFSET;
-		stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) +
-			    slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, off);
-		stub->on_until_full = s->options.until_full;
+	if (site->exit == SDT_TAIL_RETURN) {
+		stub->actions[stub->action_count++] = stub->actions[0];
+		describe_mark(reg, site, &stub->actions[0]);
 	}
-	describe_action(s, reg, slot, site, &stub->actions[0]);
+	describe_action(s, reg, slot, site, &stub->actions[stub->action_count - 1]);
 	for (size_t m = 0; m < s->group.member_count; m++) {
 		const struct probe_session *member = s->group.members[m];
 		struct arch_action *action = &stub->actions[stub->action_count++];

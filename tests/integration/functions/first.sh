@@ -158,7 +158,6 @@ while read -r probe name first again; do
 	end
 done <<'END'
 jumps jumps e9 20
-jumps:return jumps e9 20
 hops hops eb 20
 leaves leaves c3 10
 leaves:return leaves c3 10

@@ -10,8 +10,8 @@ need jq
 
 # Those of which all calls, all ends, and pairs of these can be known.
 entries=(only_tail) exits=(only_tail loops) pairs=(only_tail)
-# Those whose entry has all arguments, and those that do not end in another function.
-plain=(only_tail) ends=(loops)
+# Those whose entry has all arguments, and those that return a number.
+plain=(only_tail) ends=(only_tail loops)
 declare -A reasons=([loops]="a jump of its own leads to its first instruction")
 if [ "$(uname -m)" = aarch64 ]; then
 	common=(landing sign_a sign_b frame by_adr by_adrp by_literal by_vector by_tbz by_condition
@@ -20,7 +20,7 @@ if [ "$(uname -m)" = aarch64 ]; then
 	entries+=("${common[@]}" "${others[@]}" overwrites tail far_tail leaves)
 	exits+=("${common[@]}" "${others[@]}" overwrites tail)
 	plain+=("${common[@]}" tail far_tail leaves)
-	ends+=("${common[@]}" overwrites)
+	ends+=("${common[@]}" overwrites tail)
 	pairs+=(empty zero sign_b tail by_call)
 	reasons+=([chooses]="may jump to the bytes after"
 		[far_tail:return]="one of its jumps may lead to any function")

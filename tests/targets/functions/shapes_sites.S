@@ -289,7 +289,9 @@ far_seven:
 #else
 	/* See above. */
 	begin	leaf
-	lea	7(%rdi, %rsi, 2), %rax
+	mov	%rdi, %rax
+	lea	(%rax, %rsi, 2), %rax
+	add	$7, %rax
 	ret
 	end	leaf
 

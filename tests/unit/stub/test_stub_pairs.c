@@ -340,6 +340,89 @@ static void compared_by_frame(void **state)
 	}
 }
 
+/* Sites of a function's exits in others. The first argument is the frame. */
+struct tail {
+	stub_host_site *call, *entry, *jump, *end;
+};
+
+static struct tail emit_tail(struct gathering *c, bool rseq)
+{
+	struct arch_stub stub = gathering_stub(c, rseq, ARCH_GATHER_SUM);
+	struct arch_action gather = stub.actions[0], *mark = &stub.actions[0];
+	struct tail ret;
+
+	stub_host_reset(&c->host);
+	flight_bytes = FLIGHT_BYTES(COMPARED_DEPTH, 2);
+	memset(c->extra, 0, COMPARED_FLIGHTS * flight_bytes);
+	mark->flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+		.entries = COMPARED_FLIGHTS,
+		.depth = COMPARED_DEPTH,
+		.pair = PAIR,
+		.identities = true,
+		.compares = true,
+		.marks = true,
+		.frame = {.kind = ARCH_ARG_MEMORY,
+			.size = 8,
+			.base = stub_host_argument(0).arg.base,
+			.index = ARCH_REG_NONE,
+			.disp = INT64_C(3) << 48}};
+	mark->kind = ARCH_ACTION_BEGIN;
+	ret.call = stub_host_emit_site(&c->host, &stub);
+	mark->kind = ARCH_ACTION_TAIL_ENTRY;
+	ret.entry = stub_host_emit_site(&c->host, &stub);
+	mark->kind = ARCH_ACTION_TAIL_JUMP;
+	ret.jump = stub_host_emit_site(&c->host, &stub);
+	mark->kind = ARCH_ACTION_TAIL_RETURN;
+	stub.actions[stub.action_count++] = gather;
+	ret.end = stub_host_emit_site(&c->host, &stub);
+	return ret;
+}
+
+/* A function that ends in others: their returns count only in its own frame, in the same call. */
+static void tail_calls(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct tail t = emit_tail(c, rseq);
+		const struct {
+			stub_host_site *at;
+			uint64_t frame;
+			uint64_t ends; /* number of returns so far */
+				       /* clang-format off */
+		} steps[] = {
+			{t.entry, 4000, 0}, {t.end, 4000, 0}, /* called by others */
+			{t.call, 4000, 0}, {t.entry, 4000, 0}, {t.end, 3000, 0},
+			{t.end, 4000, 1}, {t.end, 4000, 1},
+			/* by way of another function */
+			{t.call, 4000, 1}, {t.entry, 4000, 1}, {t.jump, 4000, 1},
+			{t.entry, 4000, 1}, {t.end, 4000, 2},
+			/* left by a jump; then called by others, in the same frame */
+			{t.call, 4000, 2}, {t.entry, 4000, 2}, {t.entry, 4000, 2},
+			{t.jump, 4000, 2}, {t.end, 4000, 2},
+			/* left twice, and another frame in between */
+			{t.call, 4000, 2}, {t.entry, 4000, 2}, {t.call, 3000, 2},
+			{t.entry, 3000, 2}, {t.call, 4000, 2}, {t.entry, 4000, 2},
+			{t.entry, 4000, 2}, {t.end, 4000, 2}, {t.entry, 3000, 2},
+			/* left, and called again */
+			{t.call, 4000, 2}, {t.entry, 4000, 2}, {t.call, 4000, 2},
+			{t.entry, 4000, 2}, {t.end, 4000, 3}, {t.end, 4000, 3},
+				       /* clang-format on */
+		};
+
+		for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+			steps[i].at(steps[i].frame, 0, 0);
+			assert_int_equal(gathering_totals(c).count, steps[i].ends);
+		}
+		assert_int_equal(unmatched(c), 0);
+		assert_int_equal(own_flight(c)->depth, 0);
+		/* Of too many at once, the outermost are lost. */
+		for (uint64_t i = 0; i < COMPARED_DEPTH + 5; i++)
+			t.call(8000 - 8 * i, 0, 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 5);
+	}
+}
+
 /* Texts are the same by their bytes; one that cannot be read is the same as any. */
 static void compared_by_text(void **state)
 {
@@ -751,6 +834,7 @@ int main(void)
 			compared_beyond_the_places, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			compared_by_frame, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(tail_calls, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			compared_by_text, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
