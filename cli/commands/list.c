@@ -469,7 +469,9 @@ static struct probe_error *read_lists(struct list_command *command)
 	if (error)
 		return error;
 	command->lists.count = 1;
-	error = command->functions ? options_catalogue(&command->options.patterns) : NULL;
+	/* Arguments are shown in details only. */
+	if (command->functions && (command->verbose || command->json))
+		error = options_catalogue(&command->options.patterns);
 	if (error)
 		return error;
 	probe_list_functions(command->lists.lists[0],

@@ -8,6 +8,7 @@
  * the instructions of a short trace. So at first only the names of providers are searched for. The
  * lines about a provider, which are contiguous, are parsed on demand.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -126,8 +127,9 @@ const struct catalogue_file *catalogue_file_of(
 struct learned_file {
 	struct learned_file *next; /* the one learned before */
 	struct catalogue_file file;
-	char *text;    /* of the file */
-	char object[]; /* which object it is about */
+	struct map by_name; /* struct probe_meaning * by the probe's name */
+	char *text;	    /* of the file */
+	char object[];	    /* which object it is about */
 };
 
 struct catalogue_learned {
@@ -156,6 +158,7 @@ static void learned_free(struct catalogue_learned *learned)
 		struct learned_file *next = file->next;
 
 		catalogue_file_deinit(&file->file);
+		map_clear(&file->by_name);
 		free(file->text);
 		free(file);
 		file = next;
@@ -177,6 +180,22 @@ static const struct learned_file *learned_at(const struct probe_catalogue *catal
 	while (file && index-- > 0)
 		file = file->next;
 	return file;
+}
+
+static const struct probe_meaning *learned_find(
+	const struct learned_file *file, const char *provider, const char *name)
+{
+	AUTO_FREE char *key = strdup(name);
+	const struct probe_meaning *const *found;
+
+	if (!key || !file->file.probe_count || strcmp(file->file.probes->provider, provider) != 0)
+		return NULL;
+	/* In names of C++'s templates, `*` stands for a blank. */
+	for (char *c = key; *c; c++)
+		if (isspace((unsigned char)*c))
+			*c = '*';
+	found = map_find(&file->by_name, MAP_KEY(map_text(key)));
+	return found ? *found : NULL;
 }
 
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
@@ -201,11 +220,12 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 	}
 	if (!is_function)
 		return NULL;
-	for (size_t i = 0; (learned = learned_at(catalogue, i)); i++)
-		for (size_t k = learned->file.probe_count; k-- > 0;)
-			if (strcmp(learned->file.probes[k].provider, provider) == 0 &&
-				catalogue_name_matches(learned->file.probes[k].name, name))
-				return &learned->file.probes[k];
+	for (size_t i = 0; (learned = learned_at(catalogue, i)); i++) {
+		const struct probe_meaning *meaning = learned_find(learned, provider, name);
+
+		if (meaning)
+			return meaning;
+	}
 	return catalogue_any_function(sdt_kind_of(provider, name) == SDT_EXIT);
 }
 
@@ -277,20 +297,18 @@ static struct probe_error *check_other(
 {
 	for (const struct learned_file *other = atomic_load(&catalogue->learned->newest); other;
 		other = other->next)
-		for (size_t i = 0; i < file->file.probe_count; i++)
-			for (size_t k = 0; k < other->file.probe_count; k++) {
-				const struct probe_meaning *mine = &file->file.probes[i];
-				const struct probe_meaning *its = &other->file.probes[k];
+		for (size_t i = 0; i < file->file.probe_count; i++) {
+			const struct probe_meaning *mine = &file->file.probes[i];
+			const struct probe_meaning *its =
+				learned_find(other, mine->provider, mine->name);
 
-				if (strcmp(other->object, file->object) != 0 &&
-					strcmp(mine->provider, its->provider) == 0 &&
-					strcmp(mine->name, its->name) == 0 && !same_args(mine, its))
-					return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-						"%s:%s has other arguments in %s than in %s: trace "
-						"one of them at a time",
-						mine->provider, mine->name, file->object,
-						other->object);
-			}
+			if (its && strcmp(other->object, file->object) != 0 &&
+				!same_args(mine, its))
+				return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+					"%s:%s has other arguments in %s than in %s: trace one of "
+					"them at a time",
+					mine->provider, mine->name, file->object, other->object);
+		}
 	return NULL;
 }
 
@@ -308,6 +326,15 @@ static struct probe_error *add_learned(
 	file->text = text;
 	strcpy(file->object, object);
 	error = catalogue_parse(object, text, strlen(text), &file->file);
+	for (size_t i = 0; i < file->file.probe_count && !error; i++) {
+		const struct probe_meaning *probe = &file->file.probes[i], **its;
+
+		its = map_add(&file->by_name, sizeof(*its), MAP_KEY(map_text(probe->name)));
+		if (!its)
+			error = probe_error_no_memory();
+		else
+			*its = probe;
+	}
 	if (!error)
 		error = check_other(catalogue, file);
 	if (!error) {
@@ -316,6 +343,7 @@ static struct probe_error *add_learned(
 		return NULL;
 	}
 	catalogue_file_deinit(&file->file);
+	map_clear(&file->by_name);
 	free(text);
 	free(file);
 	if (error->code != PROBE_ERROR_FORMAT)
