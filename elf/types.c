@@ -481,6 +481,25 @@ static void write_name(struct describer *d, const char *name)
 		buffer_char(&d->probes, isspace((unsigned char)*name) ? '*' : *name);
 }
 
+/*
+ * May the next argument of the last line have this name? Arguments that were a pack share a name,
+ * and names may have letters that no expression has.
+ */
+static bool is_usable(const struct describer *d, const char *name)
+{
+	const char *text = d->probes.data, *end = text + d->probes.length;
+	const char *line = memrchr(text, '\n', d->probes.length);
+	char word[PLACE_MAX + 2];
+
+	snprintf(word, sizeof(word), " %s:", name);
+	for (const char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '_')
+			return false;
+	text = line ? line : text;
+	return *name && !isdigit((unsigned char)*name) &&
+	       !memmem(text, (size_t)(end - text), word, strlen(word));
+}
+
 /* Writes the arguments. Returns why the last ones are left out, or NULL. */
 static const char *write_args(struct describer *d, Dwarf_Die *function, size_t integers)
 {
@@ -497,13 +516,17 @@ static const char *write_args(struct describer *d, Dwarf_Die *function, size_t i
 		bool is_float;
 
 		is_open |= d->dw->tag(&arg) == DW_TAG_unspecified_parameters;
+		if (d->dw->tag(&arg) == DW_TAG_GNU_formal_parameter_pack) {
+			why = "further arguments are not known";
+			break;
+		}
 		if (d->dw->tag(&arg) != DW_TAG_formal_parameter)
 			continue;
 		snprintf(name, sizeof(name), "%.100s", its ? its : "");
-		if (!its)
-			snprintf(name, sizeof(name), "unnamed%zu", ++unnamed);
 		if (d->request->is_reserved(name, strlen(name)))
 			strcat(name, "_");
+		while (!d->probes.no_memory && !is_usable(d, name))
+			snprintf(name, sizeof(name), "unnamed%zu", ++unnamed);
 		why = "the debug information of their types is not there";
 		if (!type_of(d, &arg, &type))
 			break;

@@ -160,6 +160,35 @@ for record in record kept; do
 done
 "$PROBECTL" export -F trace-event -k before record | grep -q '"name":"LOST"' || fail "export -k"
 
+# ---- Names that no expression has, and that several arguments share ------------------
+
+cat >packs.cc <<'C'
+#include <cstdio>
+#include <unistd.h>
+
+static volatile int none;
+template <typename... T> __attribute__((noinline)) int sum(T... all) { return none + none * 3 + (0 + ... + all); }
+template <typename... T> __attribute__((noinline)) int last(T... all, int behind) { return none + none * 3 + behind + (0 + ... + all); }
+__attribute__((noinline)) int letters(int größe, int tid, int plain) { return none + none * 3 + größe + tid + plain; }
+
+int main()
+{
+	std::puts("ready");
+	std::fflush(stdout);
+	for (;;) {
+		none = none + (sum(1, 2) + last<int>(3, 4) + letters(5, 6, 7)) * none;
+		usleep(1000);
+	}
+}
+C
+for compiler in g++ clang++; do
+	command -v $compiler >/dev/null || continue
+	$compiler -std=c++17 -g -O1 -rdynamic -o packs packs.cc || die "$compiler cannot build packs"
+	"$PROBECTL" list -v --functions ./packs 'fn:packs:/sum|last|letters/' >listed 2>err
+	grep -q 'arguments: unnamed1: s32, tid_: s32, plain: s32' listed || fail "$compiler: letters: $(cat listed err)"
+	[ $compiler = g++ ] || grep -q 'arguments: all: s32, unnamed1: s32' listed || fail "$compiler: sum: $(cat listed err)"
+done
+
 # ---- Inlined copies, and functions in two parts --------------------------------------
 
 cat >copies.c <<'C'
