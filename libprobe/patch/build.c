@@ -300,6 +300,28 @@ struct probe_error *build_tail(
 	return NULL;
 }
 
+static struct probe_error *too_far(const struct reg_site *reg)
+{
+	return probe_error_new(
+		PROBE_ERROR_REFUSED, "no stub can be placed near %#jx", (uintmax_t)reg->pc);
+}
+
+struct probe_error *build_jump(const struct install *a, const struct install_site *as,
+	uint64_t entry, struct reg_site *reg)
+{
+	const struct arch *arch = a->change->arch;
+
+	if (!as->hop)
+		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
+	reg->hop = as->hop;
+	reg->length = arch->short_jump_length;
+	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
+		!arch->jump(reg->hop, entry, reg->hop_patched) ||
+		!arch->short_jump(reg->patch, reg->hop, reg->patched))
+		return too_far(reg);
+	return NULL;
+}
+
 struct probe_error *build_leave(struct install *a, struct install_site *as, uint64_t pc,
 	const uint8_t *bytes, size_t size, size_t need, struct piece *p)
 {
@@ -356,12 +378,6 @@ struct probe_error *build_leave(struct install *a, struct install_site *as, uint
  */
 
 enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
-
-static struct probe_error *too_far(const struct reg_site *reg)
-{
-	return probe_error_new(
-		PROBE_ERROR_REFUSED, "no stub can be placed near %#jx", (uintmax_t)reg->pc);
-}
 
 static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 {
@@ -430,23 +446,6 @@ static struct probe_error *lead_entry(
 	return a->change->arch->jump(reg->entry, to, p->bytes + (reg->entry - p->start))
 		       ? NULL
 		       : too_far(reg);
-}
-
-/* Describes the site's jump and the hop, if any. */
-static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
-	uint64_t entry, struct reg_site *reg)
-{
-	const struct arch *arch = a->change->arch;
-
-	if (!as->hop)
-		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
-	reg->hop = as->hop;
-	reg->length = arch->short_jump_length;
-	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
-		!arch->jump(reg->hop, entry, reg->hop_patched) ||
-		!arch->short_jump(reg->patch, reg->hop, reg->patched))
-		return too_far(reg);
-	return NULL;
 }
 
 /* Leaves room for an entry. */
@@ -530,7 +529,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 		if (is_exit)
 			entry = as->moved_to;
 		if (k == 0)
-			error = describe_jump(a, as, entry, reg);
+			error = build_jump(a, as, entry, reg);
 		*to = *reg;
 		to->pc = pc;
 		to->pun = entry;
@@ -814,6 +813,8 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		return NULL;
 	if (site_is_chained(&first->reg))
 		return lead_entry(a, &first->reg, first->head, p);
+	if (first->reg.hop)
+		return NULL;
 	jump = first->entry ? first->entry : first->head;
 	if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);

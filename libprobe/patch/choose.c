@@ -423,7 +423,7 @@ static struct probe_error *choose_all(
 		size_t before = plan_bytes_before(&plans[i]);
 		const char *reason;
 
-		if (plan_takes_spare(&plans[i], order) != (k >= count))
+		if (plan_takes_spare(a->change->arch, &plans[i], order) != (k >= count))
 			continue;
 		reason = unfit_reason(&unfit, site->pc);
 		if (!reason && before)

@@ -160,7 +160,8 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 			/* Another site's patch may be in the way. */
 			if (!plan->is_switch && !claims_have_jump(claims, site, plan))
 				reason = claims_meet(claims, claim_of_plan(site, plan));
-			if (!reason && plan == &plan_hop && !spare_of(arch, claims, site))
+			if (!reason && plan_is_short(arch, site->plan, plan) &&
+				!spare_of(arch, claims, site))
 				reason = claims_no_spare;
 			site->chosen = reason ? NULL : plan;
 		}
@@ -180,7 +181,9 @@ static struct probe_error *choose_beside(
 	choose(arch, claims, site);
 	return !site->chosen || site->chosen->is_switch ||
 			       claims_take(arch, claims, site,
-				       site->chosen == &plan_hop ? spare_of(arch, claims, site) : 0)
+				       plan_is_short(arch, site->plan, site->chosen)
+					       ? spare_of(arch, claims, site)
+					       : 0)
 		       ? NULL
 		       : probe_error_no_memory();
 }
@@ -196,7 +199,7 @@ static struct probe_error *choose_together(
 
 		/* Only the first of several notes for an address is planned. */
 		if ((!i || sites[i - 1].pc != sites[i].pc) &&
-			plan_takes_spare(sites[i].plan, &plan_defaults) == (k >= count))
+			plan_takes_spare(arch, sites[i].plan, &plan_defaults) == (k >= count))
 			error = choose_beside(arch, claims, &sites[i]);
 	}
 	return error;

@@ -635,6 +635,10 @@ void build_skip(const struct arch *arch, struct piece *p, size_t length);
 PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
+/* Describes a site's jump to code of ours, and the hop, if any. Errors: PROBE_ERROR_REFUSED. */
+PROBE_MUST_CHECK struct probe_error *build_jump(const struct install *a,
+	const struct install_site *as, uint64_t entry, struct reg_site *reg);
+
 /*
  * Builds a copy of the instruction at `pc` that leaves a function, of at least `need` of the bytes,
  * to run after the last stub there. A thread that is stopped at this instruction continues at the
@@ -673,6 +677,9 @@ PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *aga
 
 /* Drops pages that are not in the registry yet, and unmaps them. */
 void puns_drop(struct install *install);
+
+/* Takes a spare in reach that is free and still holds the file's bytes. NULL, or why it cannot. */
+const char *hops_take(struct install *install, size_t i);
 
 /* Reads the file's bytes at a site's hop. Returns their number. */
 size_t hops_original(

@@ -58,7 +58,7 @@ struct plan {
 	 * becomes a nop again when another tool restores the other bytes (arch.nop_fixed).
 	 */
 	uint8_t nop_fixed;
-	/* Unused bytes, nearest first, to which a short jump can lead. */
+	/* Unused bytes, nearest first, to which a short jump (plan_is_short()) can lead. */
 	uint8_t spare_count;
 	uint64_t spares[PLAN_SPARES];
 #define X(constant, number, name) struct plan_way name;
@@ -163,11 +163,15 @@ const char *plan_reason(const struct plan *plan, const struct plan_ops *ops);
 const struct plan_ops *plan_choose(
 	const struct plan *plan, const struct plan_order *order, const char **reason_ret);
 
+/* Is a plan's jump a short one, which leads to one of plan->spares? */
+bool plan_is_short(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops);
+
 /*
  * Would a site get a short jump, whose target takes padding that the jumps of other sites may need?
  * Such sites are planned after the others.
  */
-bool plan_takes_spare(const struct plan *plan, const struct plan_order *order);
+bool plan_takes_spare(
+	const struct arch *arch, const struct plan *plan, const struct plan_order *order);
 
 /* Returns a general reason for a refused site. */
 const char *plan_impossible(const struct plan *plan);
@@ -263,6 +267,14 @@ void plan_ask(struct planning *p, struct proof question);
 void plan_ask_move(struct planning *p, const struct plan *plan, struct plan_way *way);
 /* Answers and forgets all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
+
+/*
+ * Finds spares for sites whose instructions can make room for the short jump of a plan: link-time
+ * addresses where a jump can be written, and that no thread would otherwise execute. Errors: as
+ * prove().
+ */
+PROBE_MUST_CHECK struct probe_error *plan_find_spares(
+	struct planning *p, const struct plan_ops *ops);
 
 /* Would a jump of this length have a debugger's breakpoint behind its first byte? */
 bool plan_has_break(const struct plan *plan, uint64_t at, uint8_t length);

@@ -20,6 +20,9 @@
  * returns to the original address. The function is decoded from its start, so the starts of its
  * instructions are known. The first instruction of the function stays, and so does every nop,
  * because other tools put breakpoints there.
+ *
+ * Before an exit, a branch often leads to the last few instructions, `pop %rbx; ret`. There a short
+ * jump may fit, which leads to a spare, as that of a hop does (hop.c).
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -93,8 +96,8 @@ static size_t exit_length(const struct arch *arch, const struct plan *plan)
  * in their middle; padding may follow them. Returns NULL, or the reason why the question is
  * pointless.
  */
-static const char *ask(
-	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
+static const char *ask(struct object *object, const struct arch *arch, const struct plan *plan,
+	uint8_t jump, struct plan *ret)
 {
 	uint64_t end = plan->pc + exit_length(arch, plan);
 	struct object_function function;
@@ -114,8 +117,8 @@ static const char *ask(
 
 		if (end - at > PLAN_BEFORE_BYTES || at == function.range.start)
 			break;
-		if (end - at >= arch->jump_length && !plan_has_break(plan, at, arch->jump_length) &&
-			at % PAGE_BYTES + arch->jump_length <= PAGE_BYTES)
+		if (end - at >= jump && !plan_has_break(plan, at, jump) &&
+			at % PAGE_BYTES + jump <= PAGE_BYTES)
 			start = at;
 	}
 	if (!start)
@@ -125,7 +128,8 @@ static const char *ask(
 	return NULL;
 }
 
-static struct probe_error *examine(struct planning *p)
+/* Examines sites for jumps of this length. */
+static struct probe_error *examine_jump(struct planning *p, uint8_t jump)
 {
 	const struct arch *arch = p->arch;
 	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
@@ -141,12 +145,14 @@ static struct probe_error *examine(struct planning *p)
 		struct plan *plan = &p->plans[i];
 
 		/* Sites that are not OCaml's need this plan only if no better one is possible. */
-		if (!plan->ocaml && !plan_is_wanting(p, plan) &&
-			!(plan->is_exit && arch->far_jump && !plan_choose(plan, p->order, &reason)))
+		if ((!plan->ocaml && !plan_is_wanting(p, plan) &&
+			    !(plan->is_exit && arch->far_jump &&
+				    !plan_choose(plan, p->order, &reason))) ||
+			(jump < arch->jump_length && !plan->is_exit))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
 			return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
-		plan->before.cannot = ask(p->object, arch, plan, &asked[i]);
+		plan->before.cannot = ask(p->object, arch, plan, jump, &asked[i]);
 		last = exit_length(arch, plan);
 		/* Nothing may enter right behind a nop either; an exit moves, too. */
 		if (!plan->before.cannot)
@@ -169,11 +175,27 @@ static struct probe_error *examine(struct planning *p)
 		if (answer->cannot || answer->length != length)
 			continue;
 		plan->before.offset = (int16_t)(asked[i].pc - plan->pc);
-		plan->before.jump = arch->jump_length;
+		plan->before.jump = jump;
 		plan->before.length = (uint8_t)length;
 		memcpy(plan->before_bytes, asked[i].bytes, length);
 	}
 	return error;
+}
+
+static struct probe_error *examine(struct planning *p)
+{
+	struct probe_error *error = examine_jump(p, p->arch->jump_length);
+
+	if (!error && p->arch->short_jump_length)
+		error = examine_jump(p, p->arch->short_jump_length);
+	return error ? error : plan_find_spares(p, &plan_before);
+}
+
+static const char *take(struct install *a, size_t i)
+{
+	const struct plan *plan = a->selection->sites[i].plan;
+
+	return plan_is_short(a->change->arch, plan, &plan_before) ? hops_take(a, i) : NULL;
 }
 
 /*
@@ -188,6 +210,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	const struct plan *plan = site->plan;
 	struct reg_site *reg = &as->reg;
 	size_t first = (size_t)-plan->before.offset, last = plan->before.length - first;
+	struct probe_error *error;
 
 	build_skip(arch, p, 0);
 	reg->patch = site->pc - first;
@@ -204,8 +227,11 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
 	reg->tail = site->pc;
 	reg->covers = plan->before.length;
-	memcpy(reg->original, plan->before_bytes, reg->length);
 	as->entry = reg->pun;
+	error = build_jump(a, as, reg->pun, reg);
+	if (error)
+		return error;
+	memcpy(reg->original, plan->before_bytes, reg->length);
 	return plan->is_exit
 		       ? build_leave(a, as, site->pc, plan->before_bytes + first, last, last, p)
 		       : NULL;
@@ -216,5 +242,6 @@ const struct plan_ops plan_before = {
 	.way = offsetof(struct plan, before),
 	.is_last = true,
 	.examine = examine,
+	.take = take,
 	.build = build,
 };

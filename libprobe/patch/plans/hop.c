@@ -37,6 +37,9 @@
 
 enum { PADDING_MAX = 64, PAGE = 4096 };
 
+static const char no_spare[] =
+	"no five unused bytes are within reach of a short jump after the site";
+
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
@@ -142,15 +145,21 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 /* ---- Near a site ------------------------------------------------------------------------- */
 
-static uint64_t patch_of(const struct plan *plan)
+static uint64_t patch_of(const struct plan *plan, const struct plan_ops *ops)
 {
-	return plan->pc + (uint64_t)plan->hop.offset;
+	return plan->pc + (uint64_t)plan_way(plan, ops)->offset;
+}
+
+bool plan_is_short(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops)
+{
+	return (ops == &plan_hop || ops == &plan_before) && plan_way(plan, ops)->length &&
+	       plan_way(plan, ops)->jump < arch->jump_length;
 }
 
 /* Adds the padding that a short jump at a site reaches. */
-static void add_around(struct spares *s, const struct plan *plan)
+static void add_around(struct spares *s, const struct plan *plan, const struct plan_ops *ops)
 {
-	uint64_t reach = s->arch->short_reach, patch = patch_of(plan);
+	uint64_t reach = s->arch->short_reach, patch = patch_of(plan, ops);
 	uint64_t low = patch > reach ? patch - reach : 0, high = patch + reach;
 
 	for (uint64_t at = low; at < high && !s->failed;) {
@@ -181,9 +190,9 @@ static uint64_t distance(uint64_t a, uint64_t b)
 }
 
 /* Gives a plan the spares that its short jump reaches, nearest first. */
-static void give(const struct spares *s, struct plan *plan)
+static void give(const struct spares *s, struct plan *plan, const struct plan_ops *ops)
 {
-	uint64_t patch = patch_of(plan);
+	uint64_t patch = patch_of(plan, ops);
 	uint8_t jump[ARCH_JUMP_MAX];
 
 	for (size_t i = 0; i < s->count; i++) {
@@ -191,7 +200,7 @@ static void give(const struct spares *s, struct plan *plan)
 		size_t k = plan->spare_count;
 
 		/* Skip padding that the site's own short jump may replace. */
-		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
+		if (at < patch + plan_way(plan, ops)->length && patch < at + s->arch->jump_length)
 			continue;
 		if (!s->arch->short_jump(patch, at, jump) || !is_free(s, &s->items[i]))
 			continue;
@@ -207,46 +216,46 @@ static void give(const struct spares *s, struct plan *plan)
 	}
 }
 
-/*
- * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
- * where a jump can be written, and that no thread would otherwise execute. Errors: as prove().
- */
-static struct probe_error *prove_spares(struct planning *p, struct spares *s)
+struct probe_error *plan_find_spares(struct planning *p, const struct plan_ops *ops)
 {
-	struct probe_error *error;
+	struct spares s = {.object = p->object, .arch = p->arch};
+	struct probe_error *error = NULL;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->count; i++)
-		if (p->plans[i].hop.length)
-			add_around(s, &p->plans[i]);
+		if (plan_is_short(p->arch, &p->plans[i], ops))
+			add_around(&s, &p->plans[i], ops);
 	/* Several sites may be near the same padding. */
-	ARRAY_SORT(s->items, s->count, at);
-	for (size_t i = 0; i < s->count; i++)
-		if (!kept || s->items[kept - 1].at != s->items[i].at)
-			s->items[kept++] = s->items[i];
-	s->count = kept;
-	if (s->failed)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < s->count; i++)
-		plan_ask(p, (struct proof){.plan = &s->items[i].plan,
-				    .move = &s->items[i].move,
-				    .window = (uint8_t)(s->arch->jump_length + 1)});
-	error = plan_prove(p);
-	if (error)
-		return error;
-	for (size_t i = 0; i < s->count; i++)
-		if (rows_have_site(p->rows, s->items[i].at, s->arch->jump_length))
-			s->items[i].move.cannot = "it is a site";
-	for (size_t i = 0; i < p->count; i++)
-		if (p->plans[i].hop.length)
-			give(s, &p->plans[i]);
-	return NULL;
+	ARRAY_SORT(s.items, s.count, at);
+	for (size_t i = 0; i < s.count; i++)
+		if (!kept || s.items[kept - 1].at != s.items[i].at)
+			s.items[kept++] = s.items[i];
+	s.count = kept;
+	if (s.failed)
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < s.count && !error; i++)
+		plan_ask(p, (struct proof){.plan = &s.items[i].plan,
+				    .move = &s.items[i].move,
+				    .window = (uint8_t)(s.arch->jump_length + 1)});
+	if (!error)
+		error = plan_prove(p);
+	for (size_t i = 0; i < s.count && !error; i++)
+		if (rows_have_site(p->rows, s.items[i].at, s.arch->jump_length))
+			s.items[i].move.cannot = "it is a site";
+	for (size_t i = 0; i < p->count && !error; i++) {
+		struct plan *plan = &p->plans[i];
+
+		if (!plan_is_short(p->arch, plan, ops))
+			continue;
+		give(&s, plan, ops);
+		if (!plan->spare_count)
+			((struct plan_way *)((char *)plan + ops->way))->cannot = no_spare;
+	}
+	free(s.items);
+	return error;
 }
 
 /* ==== Hop ===================================================================================== */
-
-static const char no_spare[] =
-	"no five unused bytes are within reach of a short jump after the site";
 
 /* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
 static bool fits(const struct plan *plan, const struct plan_way *way)
@@ -258,7 +267,6 @@ static bool fits(const struct plan *plan, const struct plan_way *way)
 
 static struct probe_error *examine(struct planning *p)
 {
-	struct spares spares = {.object = p->object, .arch = p->arch};
 	struct probe_error *error;
 
 	if (!p->arch->short_jump_length)
@@ -282,24 +290,18 @@ static struct probe_error *examine(struct planning *p)
 			plan_ask_move(p, before, &before->hop);
 	}
 	error = plan_prove(p);
-	if (!error)
-		error = prove_spares(p, &spares);
-	free(spares.items);
-	for (size_t i = 0; i < p->count; i++)
-		if (p->plans[i].hop.length && !p->plans[i].spare_count)
-			p->plans[i].hop.cannot = no_spare;
-	return error;
+	return error ? error : plan_find_spares(p, &plan_hop);
 }
 
-bool plan_takes_spare(const struct plan *plan, const struct plan_order *order)
+bool plan_takes_spare(
+	const struct arch *arch, const struct plan *plan, const struct plan_order *order)
 {
 	const char *reason;
 
-	return plan_choose(plan, order, &reason) == &plan_hop;
+	return plan_is_short(arch, plan, plan_choose(plan, order, &reason));
 }
 
-/* Takes a spare in reach that is free and still holds the file's bytes. */
-static const char *take(struct install *a, size_t i)
+const char *hops_take(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
 	struct install_site *as = &a->sites[i];
@@ -331,6 +333,6 @@ const struct plan_ops plan_hop = {
 	.way = offsetof(struct plan, hop),
 	.follows_nops = true,
 	.examine = examine,
-	.take = take,
+	.take = hops_take,
 	.build = neighbours_describe,
 };

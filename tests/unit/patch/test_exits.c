@@ -30,6 +30,15 @@ static struct shape {
 		"mov %eax, %eax\n inc %edi\n1: ret\n cmp %eax, %edi\n jne 1b\n mov %edi, %eax\n "
 		"ret\n",
 		-1, -1},
+	/* Code follows the exit; more or less stands before it. */
+	{"pops",
+		"push %rbx\n mov %edi, %ebx\n test %edi, %edi\n jne 1f\n imul $7, %ebx, %ebx\n"
+		"1: pop %rbx\n ret\n ud2\n",
+		-1, -1},
+	{"saves",
+		"push %rbx\n mov %edi, %ebx\n lea 8(%rbx), %eax\n add $8, %eax\n pop %rbx\n ret\n"
+		" jmp pops\n",
+		-1, -1},
 	/* A jump to an address in a register may be none of the exits. */
 	{"indirect", "mov %eax, %eax\n jmp *%rax\n", -1, -1},
 };
@@ -138,6 +147,28 @@ static void test_sharing(void **state)
 	}
 }
 
+/* Too little for a jump moves before an exit: a short jump, to unused bytes. */
+static void test_short(void **state)
+{
+	uint64_t start;
+	const struct plan *plan = plan_named("pops", ":return", &start);
+	const char *reason;
+
+	(void)state;
+	assert_ptr_equal(plan_choose(plan, &plan_defaults, &reason), &plan_before);
+	assert_true(plan_is_short(&arch_x86_64, plan, &plan_before));
+	assert_true(plan_takes_spare(&arch_x86_64, plan, &plan_defaults));
+	assert_int_equal(plan->before.offset, -1);
+	assert_int_equal(plan->before.jump, 2);
+	assert_int_equal(plan->before.length, 2);
+	assert_memory_equal(plan->before_bytes, "\x5b\xc3", 2);
+	assert_in_range(plan->spare_count, 1, PLAN_SPARES);
+	plan = plan_named("saves", ":return", &start);
+	assert_ptr_equal(plan_choose(plan, &plan_defaults, &reason), &plan_before);
+	assert_false(plan_is_short(&arch_x86_64, plan, &plan_before));
+	assert_int_equal(plan->before.jump, 5);
+}
+
 static bool holds(const struct plan *plan, size_t at, uint8_t byte)
 {
 	uint8_t found[PLAN_BYTES];
@@ -198,6 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_short),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_claims),
 	};
