@@ -33,8 +33,12 @@ struct call_function {
 	struct item its;
 	const struct probe_span_pair *pair;
 	const char *text; /* in the map's key */
-	/* while rows are made: the index of its row, or SIZE_MAX, and the row's sum */
+	/*
+	 * While rows are made: the index of its row, or SIZE_MAX, and the row's sum; and its side
+	 * with what calls it and is not traced, or NULL.
+	 */
 	size_t row;
+	struct side *untraced;
 	struct probe_calls_sum shown;
 };
 
@@ -410,6 +414,12 @@ static void add_edges(const struct probe_calls *calls, bool is_interval, bool ca
 		if (!sum.count || (callees && (!caller || caller->row == SIZE_MAX)) ||
 			(!callees && edge->callee->row == SIZE_MAX))
 			continue;
+		if (!callees && !caller && edge->callee->untraced) {
+			sum_add(&edge->callee->untraced->edge.sum, &sum);
+			continue;
+		}
+		if (!callees && !caller)
+			edge->callee->untraced = &sides[count];
 		sides[count++] = (struct side){.row = callees ? caller->row : edge->callee->row,
 			.edge = {.function = callees  ? edge->callee->text
 					     : caller ? caller->text
@@ -449,6 +459,7 @@ struct probe_error *probe_calls_rows(const struct probe_calls *calls, bool is_in
 		if (!function)
 			continue;
 		function->row = SIZE_MAX;
+		function->untraced = NULL;
 		function->shown = sum_of(&function->its, is_interval);
 		if (function->shown.count)
 			shown[count++] = function;
