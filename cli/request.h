@@ -86,6 +86,7 @@ void report_notes(const struct probe_report *report);
 /*
  * Follows an error about a missing probe, because the process may have ended or closed a library.
  */
-#define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
+#define REQUEST_NEXT_STEP                                                                          \
+	" (`probectl list [--functions] FILE` shows what a program or library has)"
 
 #endif

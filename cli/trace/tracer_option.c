@@ -134,8 +134,9 @@ static struct probe_error *pair_functions(struct pattern_list *patterns, struct 
 	if (paired && inout->output == PROBE_TRACER_HEAP)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer 'heap' needs probes that pass both the size and the pointer, which "
-			"functions do not: -t sum,arg0 -k ustack sums sizes by caller, -t stack "
-			"counts the calls");
+			"functions do not: -t sum,arg0 -k ustack sums sizes by caller; what is not "
+			"freed is in flight with -t latency --pairs listed --match retval:arg0 "
+			"fn:libc:malloc:return fn:libc:free");
 	if (paired && paired == patterns->count)
 		*pairing = PROBE_PAIRING_NAMES;
 	return NULL;

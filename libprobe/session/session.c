@@ -538,7 +538,15 @@ static struct probe_error *init_asked(struct probe_session *s, const struct prob
 	if (error)
 		return probe_error_first(wrong, error);
 	probe_error_free(wrong);
-	return asked_init_named(&s->asked, o, request->patterns, request->pattern_count);
+	wrong = asked_init_named(&s->asked, o, request->patterns, request->pattern_count);
+	if (!wrong || !o->follow_libraries)
+		return wrong;
+	error = probe_error_new(wrong->code,
+		"%s; names by debug information of libraries that are opened later are unknown: "
+		"use argN for these",
+		wrong->message);
+	probe_error_free(wrong);
+	return error;
 }
 
 static struct probe_error *take_options(struct probe_session *s,

@@ -114,7 +114,7 @@ while ! grep -q ready ready; do pause; done
 (cd "$top" && save_state "$pid")
 says "fn:shop-1.0:price" trace -p "$pid" fn:shop:pryce
 says "it names a file, and no function: fn:shop:NAME" trace -p "$pid" fn:shop
-says "tracer 'heap' needs probes that pass both" trace -t heap -p "$pid" fn:shop:price
+says "--match retval:arg0 fn:libc:malloc:return fn:libc:free" trace -t heap -p "$pid" fn:shop:price
 
 # hits PROBE: traces it, by the name of the link
 hits()
