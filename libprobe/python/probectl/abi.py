@@ -95,10 +95,12 @@ pattern_parse_named = _fallible("probe_pattern_parse_named", c_char_p, c_void_p,
 pattern_paired = _function(
     "probe_pattern_paired", c_size_t, POINTER(c_void_p), c_size_t, c_void_p
 )
+pattern_pair = _function("probe_pattern_pair", c_bool, c_void_p)
 pattern_free = _function("probe_pattern_free", None, c_void_p)
 
 tracer_parse = _fallible("probe_tracer_parse", c_char_p, _ret)
 tracer_free = _function("probe_tracer_free", None, c_void_p)
+tracer_pairs = _function("probe_tracer_pairs", c_bool, c_void_p)
 tracer_output = _function("probe_tracer_output", c_int, c_void_p)
 tracer_configure = _fallible(
     "probe_tracer_configure", c_void_p, c_size_t, POINTER(SessionOptions)

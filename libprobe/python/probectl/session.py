@@ -115,6 +115,10 @@ class State:
         self.gathers = abi.tracer_output(self.tracer) == abi.TRACER_ROWS
         if abi.tracer_output(self.tracer) not in (abi.TRACER_ROWS, abi.TRACER_HITS):
             raise ValueError(f"tracer '{tracer}' has neither hits nor rows: see probectl-trace(1)")
+        if abi.tracer_pairs(self.tracer) and self.patterns:
+            # Functions are pairs by themselves.
+            if all([abi.pattern_pair(pattern) for pattern in self.patterns]):
+                options.gather.pairing = abi.PAIRING_NAMES
         patterns = (c_void_p * len(probes))(*[p.value for p in self.patterns])
         paired = abi.pattern_paired(patterns, len(probes), self.catalogue)
         abi.tracer_configure(self.tracer, paired, byref(options))

@@ -40,6 +40,7 @@ CONDITION_COUNT = 5
 TRACE_STARTED, TRACE_CAME, TRACE_UNTRACED, TRACE_GREW = range(4)
 TRACE_DROPPED, TRACE_CLOSED = 10, 11
 TRACER_ROWS, TRACER_HITS, TRACER_HITS_JSON = range(3)
+PAIRING_NAMES = 3
 ORDER_COUNT = 0
 STACK_WHOLE = 0
 
@@ -287,6 +288,7 @@ class Meaning(Structure):
         ("open", c_bool),
         ("means", c_char_p),
         ("needs", c_char_p),
+        ("inlined", c_char_p),
         ("with", c_char_p),
         ("takes", c_char_p),
         ("ends", c_void_p),

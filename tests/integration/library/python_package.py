@@ -310,6 +310,15 @@ class Pairs(OnTarget):
             self.assertEqual((span.name, span.begin.name), ("nap__done", "nap__start"))
             self.assertIn("nap", [frame.symbol for frame in span.stack])
 
+    def test_function(self):
+        """One function is a pair."""
+        with probectl.Session(self.pid, ["fn:naps:nap"], tracer="span") as spans:
+            self.hit("go")
+            spans = list(spans.hits(timeout=1))
+        self.assertGreater(len(spans), 0)
+        for span in spans:
+            self.assertEqual((span.name, span.begin.name), ("nap:return", "nap"))
+
 
 class Traces(OnTarget):
     # A copy: other tests have processes of the target, too.
