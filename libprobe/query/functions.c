@@ -42,8 +42,6 @@ static const char unknown_jump[] = "one of its jumps may lead to any function";
 static const char conditional[] = "one of its conditional jumps leads to another function";
 static const char circle[] =
 	"its tail calls lead back to its name, so that one return would end several calls";
-static const char into_another[] =
-	"one of its tail calls leads to another file, or into a function";
 static const char ends_at_once[] = "a function that it tail calls may end at the first instruction";
 static const char too_many_tails[] = "its tail calls lead to too many functions";
 static const char too_many_parts[] = "it has too many parts";
@@ -422,20 +420,32 @@ static const char *add_exit(
 	return NULL;
 }
 
-/* Adds a function that returns for e->functions[0]. Returns NULL, or why it cannot. */
-static const char *add_tail(const struct adding *a, uint64_t target, struct exits *e)
+/*
+ * Adds a jump to another function, which returns for e->functions[0]. Where one in another file
+ * returns is unknown: the jump is the exit then. Returns NULL, or why the site cannot be added.
+ */
+static const char *add_jump(const struct adding *a, uint64_t pc, uint64_t target, struct exits *e)
 {
 	struct object_function function;
+	bool is_here =
+		object_function_at(a->object, target, &function) && function.range.start == target;
+	const char *why;
+	size_t i = 0;
 
-	for (size_t i = 0; i < e->function_count; i++)
-		if (target == e->functions[i].start)
-			return i ? NULL : circle;
-	if (!object_function_at(a->object, target, &function) || function.range.start != target)
-		return into_another;
-	if (e->function_count == TAILS_MAX)
-		return too_many_tails;
-	e->functions[e->function_count++] = function.range;
-	return NULL;
+	while (i < e->function_count && target != e->functions[i].start)
+		i++;
+	if (is_here && i < e->function_count)
+		e->why = e->why || i ? e->why : circle;
+	else if (is_here && e->function_count == TAILS_MAX)
+		e->why = e->why ? e->why : too_many_tails;
+	else if (is_here)
+		e->functions[e->function_count++] = function.range;
+	if (is_here)
+		return add_exit(a, pc, e->function ? SDT_TAIL_JUMP : SDT_TAIL_CALL, e);
+	why = add_exit(a, pc, e->function ? SDT_TAIL_RETURN : SDT_OWN_EXIT, e);
+	if (!why)
+		e->items[e->count - 1].args = "8@? 8@?";
+	return why;
 }
 
 static bool is_in(const struct object_range *ranges, size_t count, uint64_t address, size_t *at)
@@ -521,17 +531,15 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
 			why = leaves(a, symbol, &insn, e, &leads_out);
 		if (leads_out && insn.flow == ARCH_FLOW_JUMP)
-			why = add_exit(
-				a, part.start + at, e->function ? SDT_TAIL_JUMP : SDT_TAIL_CALL, e);
+			why = add_jump(a, part.start + at, insn.target, e);
 		if (why)
 			return why;
 		/* All jumps are counted before it is known which parts are the function's. */
 		if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
 			!is_switch(a, e, bytes, at + insn.length))
 			e->why = unknown_jump;
-		else if (leads_out && !e->why)
-			e->why = insn.flow == ARCH_FLOW_BRANCH ? conditional
-							       : add_tail(a, insn.target, e);
+		else if (leads_out && insn.flow == ARCH_FLOW_BRANCH && !e->why)
+			e->why = conditional;
 		at += insn.length;
 	}
 	return NULL;
