@@ -215,13 +215,16 @@ static void on_constant(void *data, uint64_t from, uint64_t base)
 	struct word_search *s = data;
 	const struct object_segment *segment = object_segment_of(s->object, base);
 	struct object_range functions = object_function_table(s->object);
+	struct object_function function;
 	uint64_t target;
 
 	if (!segment || (base >= functions.start && base < functions.end))
 		return;
 	if (segment->executable)
 		refer_label(s, base);
-	if (!read_entry(s, base, 0, &target))
+	/* A function begins with code, whose address is often taken, and not with a table. */
+	if (!read_entry(s, base, 0, &target) ||
+		(object_function_at(s->object, base, &function) && function.range.start == base))
 		return;
 	if (ARRAY_ROOM(s->tables, s->table_count))
 		s->tables[s->table_count++] = (struct table){base, from};

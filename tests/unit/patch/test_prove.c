@@ -65,6 +65,11 @@ static const struct function {
 		" .section .rodata\n .balign 4\n8: .long 9b - 8b\n7: .long 9b - 7b, in2 - 8b\n"
 		" .previous\n",
 		NULL},
+	/* A function whose first bytes look like a distance. */
+	{"address_of_function",
+		" lea taken(%rip), %rcx\n SITE\n" BYTES " ret\n .cfi_endproc\n .balign 4\n"
+		"taken: .cfi_startproc\n .long in2 - taken\n ret\n",
+		NULL},
 
 	/* ---- Direct branches ---- */
 	{"short_forwards", " jz in2\n SITE\n" BYTES " ret\n", plan_entered_short},
