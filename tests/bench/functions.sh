@@ -4,9 +4,9 @@
 # all exits, each function alone and all functions of a file together, with the reasons of all
 # refusals. Counted apart are names that stand for another function in each process (IFUNC: the
 # functions themselves are counted), functions that never return, and those with a jump that may
-# lead to any function: they have no exits that could be patched; and parts (NAME.cold) that
-# compilers split off functions. "lost" is the share of probes that are possible alone, and not
-# together.
+# lead to any function, or to one whose end is unknown: they have no exits that could be patched;
+# and parts (NAME.cold) that compilers split off functions. "lost" is the share of probes that are
+# possible alone, and not together.
 # Usage: functions.sh BUILD [FILE...]
 set -eu
 build=$1
@@ -31,7 +31,8 @@ for file; do
 	done | python3 -c '
 import collections, json, os, sys
 
-APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2}
+APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2,
+    "tail call": 2}
 # By probe: whether all of its sites are possible alone, and together; the reason of the first one.
 probes = {False: {}, True: {}}
 parts = set()
