@@ -118,9 +118,13 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 /* Adds what a record's folder, or that of which it is a part, says about functions. */
 static struct probe_error *add_record(struct probe_catalogue *catalogue, const char *record)
 {
+	const char *slash = strrchr(record, '/'), *name = slash ? slash + 1 : record;
 	AUTO_FREE char *whole = NULL;
 	struct probe_error *error = warn(probe_catalogue_load(catalogue, record));
 
+	/* Parts have numbers. Another folder may be somebody else's. */
+	if (!*name || name[strspn(name, "0123456789")])
+		return error;
 	if (!error && asprintf(&whole, "%s/..", record) < 0)
 		return probe_error_no_memory();
 	return error ? error : warn(probe_catalogue_load(catalogue, whole));

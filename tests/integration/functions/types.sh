@@ -158,6 +158,8 @@ same "a word in rows" "$(read_last | awk '{ print $NF }')" PAID
 for record in record kept; do
 	"$PROBECTL" report -k note $record | grep -q '100.0%  "*hello' || fail "report of $record: $("$PROBECTL" report -k note $record)"
 done
+"$PROBECTL" record -o parts --rotate 4k -n 100 -p $pid fn:shop:charge 2>err || fail "parts: $(cat err)"
+"$PROBECTL" report -k note parts/000001 | grep -q '100.0%  "*hello' || fail "report of a part"
 "$PROBECTL" export -F trace-event -k before record | grep -q '"name":"LOST"' || fail "export -k"
 
 # ---- Names that no expression has, and that several arguments share ------------------
