@@ -57,22 +57,8 @@ struct arch_twin {
 	uint64_t first, second;
 };
 
-struct arch {
-	const char *name;     /* "x86-64" */
-	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Another ELF machine whose arguments parse_args() understands, or EM_NONE. */
-	uint16_t elf_machine_args;
-
-	/* -- argument specifications: required of every ISA -- */
-
-	/*
-	 * Parses a note's arguments, at most ARCH_ARGS_MAX. An argument that is not understood is
-	 * ARCH_ARG_UNKNOWN. Returns their number.
-	 */
-	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
-
-	/* -- functions: NULL if only probes can be traced -- */
-
+/* Entries and exits of functions. */
+struct arch_functions {
 	/*
 	 * Finds out about a function's entry by its first bytes. Returns NULL, or a static text
 	 * that says why the entry cannot be patched.
@@ -95,9 +81,26 @@ struct arch {
 	const char *return_args;
 	/* The frame there: see struct arch_entry. */
 	const char *return_frame;
-	/* The address of a large result is the first argument. Else it has a register of its own.
-	 */
+	/* The address of a large result is the first argument, or has a register of its own. */
 	bool result_is_argument;
+};
+
+struct arch {
+	const char *name;     /* "x86-64" */
+	uint16_t elf_machine; /* EM_* of <elf.h> */
+	/* Another ELF machine whose arguments parse_args() understands, or EM_NONE. */
+	uint16_t elf_machine_args;
+
+	/* -- argument specifications: required of every ISA -- */
+
+	/*
+	 * Parses a note's arguments, at most ARCH_ARGS_MAX. An argument that is not understood is
+	 * ARCH_ARG_UNKNOWN. Returns their number.
+	 */
+	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
+
+	/* Functions, or NULL if only probes can be traced. */
+	const struct arch_functions *functions;
 
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
@@ -231,6 +234,7 @@ struct arch {
 };
 
 extern const struct arch arch_x86_64, arch_aarch64;
+extern const struct arch_functions x86_64_functions, aarch64_functions;
 extern const struct stub_isa x86_64_stubs, aarch64_stubs;
 
 /* Returns the table for an ELF machine, or NULL. */

@@ -279,11 +279,6 @@ static void reader_defect(struct reader *reader, uint64_t offset, const char *wh
 	notes->defects[notes->defect_count++] = (struct sdt_defect){offset, what};
 }
 
-bool sdt_is_function(const char *provider)
-{
-	return strncmp(provider, SDT_FUNCTIONS, strlen(SDT_FUNCTIONS)) == 0;
-}
-
 /* Returns a copy of a note with its texts in one block, or NULL. */
 static struct sdt_note *copy_note(const struct sdt_note *note)
 {
@@ -336,7 +331,7 @@ enum sdt_kind sdt_kind_of(const char *provider, const char *name)
 	} kinds[] = {{"ocaml", SDT_OCAML_HANDLERS}, {"ocaml.1", SDT_OCAML}, {"ocaml_1", SDT_OCAML},
 		{"ocaml_2", SDT_OCAML}};
 
-	if (sdt_is_function(provider)) {
+	if (event_is_of_function(provider)) {
 		const size_t length = strlen(name), suffix = strlen(SDT_RETURN);
 
 		return length > suffix && strcmp(name + length - suffix, SDT_RETURN) == 0

@@ -8,6 +8,7 @@
 #ifndef ELF_SDT_H
 #define ELF_SDT_H
 
+#include "libprobe/base/event.h"
 #include "object.h"
 
 /* The kind of a site: its code, and which bytes of it other tools change. */
@@ -25,16 +26,12 @@ enum sdt_kind {
 	SDT_GATE   /* a function's entry at which threads wait for the controller */
 };
 
-/* The provider of a file's functions is this prefix and the file's short name. */
-#define SDT_FUNCTIONS "fn:"
 /* The name of a function's exits is its own name and this suffix. */
 #define SDT_RETURN ":return"
 
 /* Returns the kind of a probe's sites, by its provider and name. */
 enum sdt_kind sdt_kind_of(const char *provider, const char *name);
 bool sdt_is_ocaml(enum sdt_kind kind);
-
-bool sdt_is_function(const char *provider);
 
 /*
  * The sites of a function's exits. A jump to another function g is no exit: g returns for it. See

@@ -19,7 +19,7 @@ struct types_request {
 	/* Members of structures that are asked for, such as "order->id", each with a NUL. */
 	const char *members;
 	size_t members_length;
-	/* The address of a large result is the first argument (struct arch.result_is_argument). */
+	/* The address of a large result is the first argument (struct arch_functions). */
 	bool result_is_argument;
 	/* Returns true if no argument can have this name, because it means something else. */
 	bool (*is_reserved)(const char *word, size_t length);

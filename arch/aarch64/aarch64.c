@@ -3,7 +3,6 @@
 #include <elf.h>
 
 #include "arch/aarch64/emit.h"
-#include "arch/aarch64/entry.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/spec.h"
 #include "libprobe/base/array.h"
@@ -770,13 +769,7 @@ const struct arch arch_aarch64 = {
 	.elf_machine = EM_AARCH64,
 	.process = &aarch64_process,
 	.parse_args = aarch64_parse_args,
-	.entry = aarch64_entry,
-	.is_switch = aarch64_is_switch,
-	.return_args = aarch64_return_args,
-	.return_frame = aarch64_return_frame,
-	.irelative = R_AARCH64_IRELATIVE,
-	.jump_slot = R_AARCH64_JUMP_SLOT,
-	.glob_dat = R_AARCH64_GLOB_DAT,
+	.functions = &aarch64_functions,
 	.jump_length = AARCH64_INSN_LENGTH,
 	.jump_reach = UINT64_C(1) << 27,
 	.site_nop = AARCH64_INSN_LENGTH,

@@ -10,11 +10,12 @@
  *
  * Source: "Procedure Call Standard for the Arm 64-bit Architecture", 6.4; Arm ARM (DDI 0487), C4.
  */
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "arch/aarch64/encoding.h"
-#include "arch/aarch64/entry.h"
 
 enum { REGISTERS = 8, STACK_ARGS = 2, SP = 31, HINTS_MAX = 4, UNKNOWN = -1 };
 
@@ -116,7 +117,7 @@ static bool can_be_second(const uint8_t *bytes, size_t length, uint64_t address)
 		       ARCH_MOVE_OK;
 }
 
-const char *aarch64_entry(
+static const char *find_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
 	struct writes writes = {0};
@@ -150,7 +151,7 @@ const char *aarch64_entry(
  * A switch statement adds a distance from a table to an address right before the jump; a tail call
  * loads the address of the function.
  */
-bool aarch64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
+static bool is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 {
 	uint32_t jump, add;
 
@@ -163,5 +164,12 @@ bool aarch64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 	       (add & 31) == (jump >> 5 & 31);
 }
 
-const char aarch64_return_args[] = "-8@x0 8f@d0";
-const char aarch64_return_frame[] = "8@[sp]";
+const struct arch_functions aarch64_functions = {
+	.entry = find_entry,
+	.is_switch = is_switch,
+	.irelative = R_AARCH64_IRELATIVE,
+	.jump_slot = R_AARCH64_JUMP_SLOT,
+	.glob_dat = R_AARCH64_GLOB_DAT,
+	.return_args = "-8@x0 8f@d0",
+	.return_frame = "8@[sp]",
+};

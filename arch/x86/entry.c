@@ -12,11 +12,12 @@
  *
  * Source: "System V ABI, AMD64 Architecture Processor Supplement", 3.2.3; Intel SDM vol. 2.
  */
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "arch/x86/decode/insn.h"
-#include "arch/x86/entry.h"
 
 enum { PUSH_RBP = 0x55, RET = 0xc3, JUMP_OPCODE = 0xe9, SHORT_JUMP_OPCODE = 0xeb };
 enum { UNKNOWN = -1, JUMP = 5, SHORT_JUMP = 2, KEEP_MAX = 40 };
@@ -153,7 +154,7 @@ static bool is_first(const uint8_t *bytes, size_t length, struct arch_entry *ret
 	return true;
 }
 
-const char *x86_64_entry(
+static const char *find_entry(
 	const uint8_t *bytes, size_t length, uint64_t address, struct arch_entry *ret)
 {
 	size_t at = endbr_length(bytes, length), frame = setup_length(bytes + at, length - at),
@@ -229,7 +230,7 @@ static bool is_load(const uint8_t *load, size_t length, int a, int b)
  *	jmp *table(,%rax,8)
  *	movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
  */
-bool x86_64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
+static bool is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 {
 	const uint8_t *add;
 	int32_t table;
@@ -262,5 +263,13 @@ bool x86_64_is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 		       (length >= 8 && is_load(add - 5, 5, left, right)));
 }
 
-const char x86_64_return_args[] = "-8@%rax 8f@%xmm0";
-const char x86_64_return_frame[] = "8@(%rsp)";
+const struct arch_functions x86_64_functions = {
+	.entry = find_entry,
+	.is_switch = is_switch,
+	.irelative = R_X86_64_IRELATIVE,
+	.jump_slot = R_X86_64_JUMP_SLOT,
+	.glob_dat = R_X86_64_GLOB_DAT,
+	.return_args = "-8@%rax 8f@%xmm0",
+	.return_frame = "8@(%rsp)",
+	.result_is_argument = true,
+};

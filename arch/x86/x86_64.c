@@ -10,7 +10,6 @@
 #include "arch/spec.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
-#include "arch/x86/entry.h"
 
 /* ==== Patch =================================================================================== */
 
@@ -776,14 +775,7 @@ const struct arch arch_x86_64 = {
 	/* notes of i386 use 32-bit registers' names */
 	.elf_machine_args = EM_386,
 	.parse_args = x86_64_parse_args,
-	.entry = x86_64_entry,
-	.is_switch = x86_64_is_switch,
-	.return_args = x86_64_return_args,
-	.return_frame = x86_64_return_frame,
-	.result_is_argument = true,
-	.irelative = R_X86_64_IRELATIVE,
-	.jump_slot = R_X86_64_JUMP_SLOT,
-	.glob_dat = R_X86_64_GLOB_DAT,
+	.functions = &x86_64_functions,
 	.jump_length = X86_64_JUMP_LENGTH,
 	.jump_reach = UINT64_C(1) << 31,
 	.far_jump_length = X86_64_FAR_JUMP_LENGTH,

@@ -6,6 +6,11 @@
 #include "libprobe/base/value.h"
 #include "probe/session.h"
 
+bool event_is_of_function(const char *provider)
+{
+	return strncmp(provider, SDT_FUNCTIONS, strlen(SDT_FUNCTIONS)) == 0;
+}
+
 struct probe_event probe_event_of_hit(
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm)
 {

@@ -4,6 +4,12 @@
 
 #include "probe/event.h"
 
+/* The provider of a file's functions is this prefix and the file's short name. */
+#define SDT_FUNCTIONS "fn:"
+
+/* Is this the provider of functions? */
+bool event_is_of_function(const char *provider);
+
 /*
  * Returns the size of a packed event: one block with the event, its values, stack and texts, and
  * its pair's start event, if any. Pointers are offsets, so it may be moved or sent. It begins and

@@ -201,7 +201,7 @@ static const struct probe_meaning *learned_find(
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count)
 {
-	const bool is_function = sdt_is_function(provider);
+	const bool is_function = event_is_of_function(provider);
 	const struct learned_file *learned;
 
 	for (size_t i = catalogue ? catalogue->source_count : 0; i-- > 0;) {
@@ -363,7 +363,7 @@ static struct probe_error *learn_locked(const struct probe_catalogue *catalogue,
 		.count = count,
 		.members = learned->members.data,
 		.members_length = learned->members.length,
-		.result_is_argument = arch && arch->result_is_argument,
+		.result_is_argument = arch && arch->functions->result_is_argument,
 		.is_reserved = catalogue_is_reserved};
 	struct probe_error *error = NULL;
 	char *text = NULL;

@@ -151,7 +151,7 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* The numbers of arguments are those of struct arch_entry and arch.return_args. */
+/* The numbers of arguments are those of struct arch_entry and arch_functions.return_args. */
 enum { FLOATS = 10 /* the number of the first floating argument */, FRETVAL = 1 };
 static const struct probe_arg_meaning entry_args[ARCH_FUNCTION_ARGS] = {
 	{.name = "arg0", .is_hidden = true}, {.name = "arg1", .is_hidden = true},
@@ -269,7 +269,7 @@ static size_t next_arg(const struct probes_text *p, const struct probe_meaning *
 	if (place)
 		return probe->arg_count > ARCH_FUNCTION_ARGS ? probe->arg_count
 							     : ARCH_FUNCTION_ARGS;
-	if (!sdt_is_function(p->provider))
+	if (!event_is_of_function(p->provider))
 		return probe->arg_count;
 	*end_ret = is_floating(type) ? ARCH_FUNCTION_ARGS : FLOATS;
 	while (index < *end_ret && !probe->args[index].is_hidden)
@@ -280,7 +280,7 @@ static size_t next_arg(const struct probes_text *p, const struct probe_meaning *
 static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
 	char *word, struct probe_arg_meaning *args)
 {
-	char *place = sdt_is_function(p->provider) ? strchr(word, '@') : NULL, *colon;
+	char *place = event_is_of_function(p->provider) ? strchr(word, '@') : NULL, *colon;
 	size_t index, end;
 
 	if (place)
@@ -289,7 +289,7 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 	if (colon)
 		*colon++ = '\0';
 	index = next_arg(p, probe, colon, place, &end);
-	if (index == end && sdt_is_function(p->provider))
+	if (index == end && event_is_of_function(p->provider))
 		return mistake(p, "a function has at most %d arguments, and %d floating ones",
 			FLOATS, ARCH_FUNCTION_ARGS - FLOATS);
 	if (index == end)
@@ -318,7 +318,7 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 static struct probe_error *take_args(
 	struct probes_text *p, struct probe_meaning *probe, const char **returned_ret)
 {
-	bool is_function = sdt_is_function(p->provider);
+	bool is_function = event_is_of_function(p->provider);
 	struct probe_arg_meaning *args;
 	size_t most = CATALOGUE_ARGS_MAX; /* words are separated by blanks */
 	struct probe_error *error = NULL;
@@ -414,7 +414,7 @@ static struct probe_error *take_probe(struct probes_text *p)
 
 	if (!name)
 		return mistake(p, "expected the probe's name");
-	if (strchr(name, ':') && !sdt_is_function(p->provider))
+	if (strchr(name, ':') && !event_is_of_function(p->provider))
 		return mistake(p, "'%s' has a colon: the provider has a line of its own", name);
 	if (!ARRAY_ROOM(p->file->probes, p->file->probe_count))
 		return probe_error_no_memory();

@@ -311,13 +311,13 @@ static void find_entry(struct adding *a)
 	struct arch_entry *entry = &a->entry;
 
 	*entry = (struct arch_entry){0};
-	a->entry_refused = a->arch->entry(bytes, size, a->range.start, entry);
+	a->entry_refused = a->arch->functions->entry(bytes, size, a->range.start, entry);
 	if (entry->frame)
 		entry->breaks = UINT64_C(1) << entry->frame;
 	/* Exits need the breakpoints, even if the entry cannot be patched. */
 	add_breaks(a, entry);
 	if (!a->entry_refused && entry->breaks)
-		a->entry_refused = a->arch->entry(bytes, size, a->range.start, entry);
+		a->entry_refused = a->arch->functions->entry(bytes, size, a->range.start, entry);
 }
 
 static struct probe_error *add_entry(struct adding *a)
@@ -507,7 +507,7 @@ static bool is_switch(
 	uint64_t table, first;
 	size_t at;
 
-	return a->arch->is_switch(bytes, length, &table) &&
+	return a->arch->functions->is_switch(bytes, length, &table) &&
 	       (!table || (object_read(a->object, table, &first, sizeof(first)) == sizeof(first) &&
 				  first != e->parts[0].start &&
 				  is_in(e->parts, e->part_count, first, &at)));
@@ -693,8 +693,8 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 			.aliases = a->aliases,
 			.start = a->range.start,
 			.breaks = a->entry.breaks,
-			.args = a->arch->return_args,
-			.frame = a->arch->return_frame}};
+			.args = a->arch->functions->return_args,
+			.frame = a->arch->functions->return_frame}};
 	struct probe_error *error = NULL;
 
 	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
@@ -733,11 +733,12 @@ static bool on_relocation(const struct object_relocation *relocation, void *data
 	const struct arch *arch = chosen->a->arch;
 	const struct module *own = chosen->a->module;
 	const struct object_segment *segment;
-	bool is_import = relocation->type == arch->jump_slot || relocation->type == arch->glob_dat;
+	bool is_import = relocation->type == arch->functions->jump_slot ||
+			 relocation->type == arch->functions->glob_dat;
 	uint64_t value;
 
 	if (!(is_import && strcmp(relocation->symbol, chosen->name) == 0) &&
-		!(relocation->type == arch->irelative && chosen->module == own &&
+		!(relocation->type == arch->functions->irelative && chosen->module == own &&
 			(uint64_t)relocation->addend == chosen->a->range.start))
 		return true;
 	if (memory_read(chosen->a->modules->pid, relocation->address + chosen->module->bias, &value,
@@ -1100,7 +1101,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	for (size_t i = 0; i < count; i++)
 		is_wanted |= names(&a, i, NULL);
 	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
-	if (!a.arch || !a.arch->entry)
+	if (!a.arch || !a.arch->functions)
 		return NULL;
 	for (size_t i = 0; modules && i < modules->count; i++)
 		if (modules->items[i].object == object)

@@ -72,7 +72,7 @@ static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
 {
 	const char *colon =
-		strchr(sdt_is_function(name) ? name + strlen(SDT_FUNCTIONS) : name, ':');
+		strchr(event_is_of_function(name) ? name + strlen(SDT_FUNCTIONS) : name, ':');
 	size_t length, longer;
 	unsigned int distance;
 

@@ -566,7 +566,7 @@ struct probe_error *pairing_add(struct pairing *pairing, const char *provider, c
 		return probe_error_no_memory();
 	probe = &pairing->probes[pairing->count];
 	*probe = (struct pairing_probe){
-		.provider = provider, .is_function = sdt_is_function(provider)};
+		.provider = provider, .is_function = event_is_of_function(provider)};
 	probe->plain = probe->is_function ? strdup(name) : pair_plain_name(name);
 	if (!probe->plain)
 		return probe_error_no_memory();

@@ -848,8 +848,8 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 
 	if (pattern->predicate)
 		return true;
-	if (pattern->is_function || sdt_is_function(provider))
-		return pattern->is_function && sdt_is_function(provider) &&
+	if (pattern->is_function || event_is_of_function(provider))
+		return pattern->is_function && event_is_of_function(provider) &&
 		       may_be_file(pattern, provider) &&
 		       matches_function(pattern, NULL, provider, name);
 	if (pattern->is_regex)
@@ -869,7 +869,8 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	if (pattern->predicate)
 		return pattern->predicate(path, provider, name, pattern->data);
 	if (pattern->is_function)
-		return sdt_is_function(provider) && matches_function(pattern, path, provider, name);
+		return event_is_of_function(provider) &&
+		       matches_function(pattern, path, provider, name);
 	return pattern_may_name(pattern, provider, name) &&
 	       (pattern->is_regex || matches_path(pattern, path));
 }

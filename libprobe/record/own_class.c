@@ -617,7 +617,8 @@ static enum own_meaning meaning_of(
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {
-	size_t length = strlen(full), skipped = sdt_is_function(full) ? strlen(SDT_FUNCTIONS) : 0;
+	size_t length = strlen(full),
+	       skipped = event_is_of_function(full) ? strlen(SDT_FUNCTIONS) : 0;
 	const char *colon = strchr(full + skipped, ':');
 	char *copy = calloc(1, length + 2);
 

@@ -191,7 +191,7 @@ static struct probe_error *recall_functions(const struct registry *r,
 		/* A site has an element for each session. */
 		for (size_t k = i; k > first && r->stubs[k - 1].pc == stub->pc && !is_known; k--)
 			is_known = r->stubs[k - 1].key == stub->key;
-		if (name && sdt_is_function(name->provider) && !is_known)
+		if (name && event_is_of_function(name->provider) && !is_known)
 			error = sdt_functions_add(&module->functions,
 				&(struct sdt_note){.provider = name->provider,
 					.name = name->name,

@@ -205,7 +205,7 @@ static struct call_function *find_function(struct probe_calls *calls,
 	if (calls->functions.count < CALLED_MAX) {
 		function = add_function(calls, pair, calls->text.data);
 		/* Without the user's keys, arguments are no part of the names of functions. */
-		if (!calls->has_keys && sdt_is_function(event->provider))
+		if (!calls->has_keys && event_is_of_function(event->provider))
 			*recent = function;
 		return function;
 	}

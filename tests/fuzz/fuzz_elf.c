@@ -121,7 +121,8 @@ static void check_functions(struct object *object, const struct sdt_notes *notes
 	for (size_t i = 0; i < functions.count && !error; i++) {
 		const struct sdt_note *note = functions.items[i];
 
-		require(sdt_is_function(note->provider) && *note->name, "a function has no name");
+		require(event_is_of_function(note->provider) && *note->name,
+			"a function has no name");
 		require(strlen(note->args) < ARCH_FUNCTION_TEXT, "arguments without end");
 		require(note->kind == SDT_ENTRY || note->kind == SDT_EXIT,
 			"neither entry nor exit");

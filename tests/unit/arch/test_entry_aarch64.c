@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "arch/arch.h"
 #include "arch/aarch64/encoding.h"
-#include "arch/aarch64/entry.h"
 
 #define FLOATS " 8f@d0 8f@d1 8f@d2 8f@d3 8f@d4 8f@d5 8f@d6 8f@d7"
 #define REGISTERS "-8@x0 -8@x1 -8@x2 -8@x3 -8@x4 -8@x5 -8@x6 -8@x7"
@@ -75,7 +75,7 @@ static void test_entries(void **state)
 		for (size_t k = 0; k < 3; k++)
 			aarch64_store(bytes + 4 * k, c->code[k]);
 		print_message("%s\n", c->name);
-		why = aarch64_entry(bytes, sizeof(bytes), 0x1000, &entry);
+		why = aarch64_functions.entry(bytes, sizeof(bytes), 0x1000, &entry);
 		assert_int_equal(entry.keep, c->keep);
 		if (why)
 			assert_string_equal(why, c->args);
@@ -105,7 +105,7 @@ static void test_frames(void **state)
 
 		aarch64_store(bytes, frames[i].code);
 		aarch64_store(bytes + 4, NOP);
-		assert_null(aarch64_entry(bytes, sizeof(bytes), 0x1000, &entry));
+		assert_null(aarch64_functions.entry(bytes, sizeof(bytes), 0x1000, &entry));
 		assert_string_equal(entry.slot, frames[i].expected);
 	}
 }
@@ -130,8 +130,8 @@ static void test_switches(void **state)
 	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
 		aarch64_store(bytes, jumps[i].code[0]);
 		aarch64_store(bytes + 4, jumps[i].code[1]);
-		assert_int_equal(aarch64_is_switch(bytes, 8, &table), jumps[i].expected);
-		assert_false(aarch64_is_switch(bytes + 4, 4, &table));
+		assert_int_equal(aarch64_functions.is_switch(bytes, 8, &table), jumps[i].expected);
+		assert_false(aarch64_functions.is_switch(bytes + 4, 4, &table));
 	}
 }
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "arch/arch.h"
 #include "arch/x86/decode/insn.h"
-#include "arch/x86/entry.h"
 #include "tests/unit/skip.h"
 
 #define BYTES(literal) (const uint8_t *)(literal), sizeof(literal) - 1
@@ -73,7 +73,7 @@ static void test_entries(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		const struct entry_case *c = &cases[i];
 		struct arch_entry entry = {0};
-		const char *why = x86_64_entry(c->bytes, c->length, 0x1000, &entry);
+		const char *why = x86_64_functions.entry(c->bytes, c->length, 0x1000, &entry);
 
 		print_message("%s\n", c->name);
 		if (!why) {
@@ -118,7 +118,7 @@ static void test_breakpoints(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
 		struct arch_entry entry = {.breaks = wanted[i].breaks};
-		const char *why = x86_64_entry(wanted[i].code, 13, 0x1000, &entry);
+		const char *why = x86_64_functions.entry(wanted[i].code, 13, 0x1000, &entry);
 
 		print_message("case %zu\n", i);
 		if (wanted[i].refused) {
@@ -134,7 +134,7 @@ static void test_breakpoints(void **state)
 	{
 		struct arch_entry entry = {.breaks = 1 << 8 | 1 << 10};
 
-		assert_null(x86_64_entry(frame, 13, 0x1000, &entry));
+		assert_null(x86_64_functions.entry(frame, 13, 0x1000, &entry));
 		assert_string_equal(entry.args,
 			"-8@%rdi -8@%rsi 8@? -8@%rcx -8@%r8 -8@%r9 8@? 8@? 8@? 8@?" FLOATS);
 	}
@@ -160,7 +160,8 @@ static void test_frames(void **state)
 	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
 		struct arch_entry entry = {0};
 
-		assert_null(x86_64_entry(frames[i].bytes, frames[i].length, 0x1000, &entry));
+		assert_null(
+			x86_64_functions.entry(frames[i].bytes, frames[i].length, 0x1000, &entry));
 		assert_string_equal(entry.slot, frames[i].expected);
 	}
 }
@@ -194,7 +195,8 @@ static void test_switches(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
-		assert_int_equal(x86_64_is_switch(jumps[i].bytes, jumps[i].length, &table),
+		assert_int_equal(
+			x86_64_functions.is_switch(jumps[i].bytes, jumps[i].length, &table),
 			jumps[i].expected);
 		assert_int_equal(table, i ? 0 : 0x401000);
 	}
