@@ -37,20 +37,6 @@ static bool action_uses_begins(const struct arch_action *a)
 	return action_keeps_begins(a) && a->kind != ARCH_ACTION_BEGIN;
 }
 
-uint32_t action_stacks(const struct arch_stub *s, const struct arch_action *a)
-{
-	uint32_t used = 0, stacks = 0;
-
-	if (a->kind == ARCH_ACTION_RECORD)
-		used = (uint32_t)((UINT64_C(1) << s->recorded) - 1);
-	for (int k = 0; k < a->gather.key_count; k++)
-		if (!a->gather.keys[k].number)
-			used |= UINT32_C(1) << a->gather.keys[k].string;
-	for (int i = 0; i < s->capture_count; i++)
-		stacks |= (uint32_t)(s->captures[i].stack != ARCH_STACK_NOT) << i;
-	return used & stacks;
-}
-
 /* ---- Records ---------------------------------------------------------------------------- */
 
 /* Lays out a record in a ring, or one that a start event keeps. A stub has only one layout. */

@@ -257,8 +257,6 @@ bool action_keeps_begins(const struct arch_action *action);
 bool action_is_tail(const struct arch_action *action); /* one of ARCH_ACTION_TAIL_* */
 /* Is the identity of an action's events the address of a function's frame? */
 bool flights_by_frame(const struct arch_flights *flights);
-/* Returns one bit for each capture of the stack that the action uses. */
-uint32_t action_stacks(const struct arch_stub *stub, const struct arch_action *action);
 
 /* ---- What can be captured (plan.c) --------------------------------------------------- */
 
@@ -363,8 +361,6 @@ void form_capture(struct form *f, const struct stub_plan *plan, int i);
  * fewer, one by one.
  */
 void form_copy(struct form *f);
-/* In the sequence: copies all recorded pairs' bytes to POINTER, which becomes the record's end. */
-void form_copy_pairs(struct form *f, const struct stub_plan *plan);
 /* Emits the subroutines that the functions above call. */
 void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
 /*

@@ -298,6 +298,29 @@ static struct form_mem record_word(size_t offset)
 
 /* ---- The contents of a record ---------------------------------------------------------- */
 
+/* In the sequence: copies all recorded pairs' bytes to POINTER, which becomes the record's end. */
+static void form_copy_pairs(struct form *f, const struct stub_plan *p)
+{
+	bool many = p->recorded_pairs > 1;
+	int next = form_label(f);
+
+	if (many)
+		form_compute(f, FORM_SPARE_2, form_temp(0));
+	form_place(f, next);
+	form_load(f, FORM_FROM, many ? form_at(FORM_SPARE_2, 0) : form_temp(0), 8, false);
+	form_load(f, FORM_SCRATCH, many ? form_at(FORM_SPARE_2, 8) : form_temp(1), 4, false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
+	form_copy(f);
+	form_two(f, FORM_ADD, true, FORM_POINTER, FORM_SCRATCH);
+	if (many) {
+		form_two_const(f, FORM_ADD, true, FORM_SPARE_2, 16);
+		form_compute(f, FORM_VALUE, form_temp(2 * p->recorded_pairs));
+		form_jump_if(f, true, FORM_SPARE_2, FORM_BELOW, FORM_VALUE, next);
+	}
+	form_two_const(f, FORM_ADD, true, FORM_POINTER, (int32_t)p->record_align - 1);
+	form_two_const(f, FORM_AND, true, FORM_POINTER, -(int32_t)p->record_align);
+}
+
 void form_record_body(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

@@ -205,6 +205,21 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
+/* Returns one bit for each capture of the stack that the action uses. */
+static uint32_t action_stacks(const struct arch_stub *s, const struct arch_action *a)
+{
+	uint32_t used = 0, stacks = 0;
+
+	if (a->kind == ARCH_ACTION_RECORD)
+		used = (uint32_t)((UINT64_C(1) << s->recorded) - 1);
+	for (int k = 0; k < a->gather.key_count; k++)
+		if (!a->gather.keys[k].number)
+			used |= UINT32_C(1) << a->gather.keys[k].string;
+	for (int i = 0; i < s->capture_count; i++)
+		stacks |= (uint32_t)(s->captures[i].stack != ARCH_STACK_NOT) << i;
+	return used & stacks;
+}
+
 void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 {
 	uint32_t wanted = action_stacks(p->stub, p->at->action);

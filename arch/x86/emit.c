@@ -135,12 +135,6 @@ void emit_flip(struct emit *e, int reg, uint8_t bit)
 	emit_u8(e, bit);
 }
 
-void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
-{
-	emit_group(e, wide, GROUP_SHIFT, left ? SHIFT_LEFT : SHIFT_RIGHT, reg);
-	emit_u8(e, count);
-}
-
 void emit_const(struct emit *e, int reg, uint64_t value)
 {
 	if (value <= UINT32_MAX) { /* movl $imm32: the upper half becomes zero */
@@ -285,15 +279,6 @@ void emit_lea_label(struct emit *e, int reg, int label)
 	emit_u8(e, OP_LEA);
 	emit_u8(e, (reg & 7) << 3 | 5);
 	emit_relative(e, label, true);
-}
-
-bool emit_jump(struct emit *e, uint64_t to)
-{
-	int64_t distance = (int64_t)(to - (e->at + e->length + 5));
-
-	emit_u8(e, 0xe9);
-	emit_u32(e, distance);
-	return distance == (int32_t)distance;
 }
 
 static int64_t fixup_distance(const struct emit *e, int k)

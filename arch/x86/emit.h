@@ -149,8 +149,6 @@ void emit_group_mem(
 /* reg = from * factor. */
 void emit_multiply(struct emit *e, int reg, int from, int32_t factor);
 void emit_flip(struct emit *e, int reg, uint8_t bit);
-/* shl or shr by a constant. */
-void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
 /* Loads a constant in the shortest form; keeps flags. */
 void emit_const(struct emit *e, int reg, uint64_t value);
 /* Loads an address, by a %rip-relative lea if in reach. */
@@ -168,8 +166,6 @@ void emit_place(struct emit *e, int label);
 void emit_jump_label(struct emit *e, int cc, int label);
 void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
-/* Returns false if the address is out of reach. */
-bool emit_jump(struct emit *e, uint64_t to);
 /* Starts the second pass, which must emit the same code. */
 void emit_again(struct emit *e);
 /* Resolves labels. Returns false if the code does not fit, or a label has no place. */

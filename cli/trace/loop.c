@@ -98,21 +98,6 @@ void exports_close(struct trace *trace)
 	probe_metrics_free(trace->metrics);
 }
 
-void exports_report(const struct trace *trace)
-{
-	if (trace->settings.quiet)
-		return;
-	/* The user must be told the port, because the kernel may have chosen it. */
-	if (trace->server)
-		fprintf(stderr, "probectl: exporting %s\n",
-			probe_metrics_server_url(trace->server));
-	for (size_t i = 0; i < trace->tracer_count && !trace->loop.child; i++)
-		if (trace->tracers[i].pcp)
-			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
-				probe_pcp_name(trace->tracers[i].pcp),
-				probe_pcp_name(trace->tracers[i].pcp));
-}
-
 /* ---- In the loop ---------------------------------------------------------------- */
 
 /* Ends the next sleep at a request for metrics, which exports_serve() answers after the sleep. */

@@ -485,6 +485,22 @@ static struct probe_error *check_started(struct trace *trace, struct starting *s
 	return trace->seeks ? NULL : left_out_error(&trace->left, common);
 }
 
+/* Prints where the metrics can be read. Call it after all sessions have been started. */
+static void exports_report(const struct trace *trace)
+{
+	if (trace->settings.quiet)
+		return;
+	/* The user must be told the port, because the kernel may have chosen it. */
+	if (trace->server)
+		fprintf(stderr, "probectl: exporting %s\n",
+			probe_metrics_server_url(trace->server));
+	for (size_t i = 0; i < trace->tracer_count && !trace->loop.child; i++)
+		if (trace->tracers[i].pcp)
+			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
+				probe_pcp_name(trace->tracers[i].pcp),
+				probe_pcp_name(trace->tracers[i].pcp));
+}
+
 static struct probe_error *start_sessions(
 	struct trace *trace, const struct trace_options *options, int *status_ret)
 {

@@ -176,8 +176,6 @@ PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
  * Closes the collector and the metrics server, and frees the metrics, before the tracers are freed.
  */
 void exports_close(struct trace *trace);
-/* Prints where the metrics can be read. Call it after all sessions have been started. */
-void exports_report(const struct trace *trace);
 /* Keeps the rows of a session that is about to be freed. Errors: those of probe_table_add(). */
 PROBE_MUST_CHECK struct probe_error *exports_keep(
 	const struct trace *trace, const struct probe_traced *traced);

@@ -253,6 +253,16 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
+/* Prepares a stream whose `size` and `room` the caller has set. Returns false if out of memory. */
+static bool own_stream_init(struct own_stream *stream, const struct own_trace *trace,
+	const char *folder, const char *name)
+{
+	*stream = (struct own_stream){.trace = trace};
+	if (asprintf(&stream->path, "%s/%s", folder, name) < 0)
+		stream->path = NULL;
+	return stream->path != NULL;
+}
+
 /* Adds the file `name` if it is a stream. */
 static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
 	const char *record, const char *name)

@@ -211,15 +211,6 @@ enum {
 };
 static const uint32_t magic = 0xc1fc1fc1;
 
-bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
-	const char *name)
-{
-	*stream = (struct own_stream){.trace = trace};
-	if (asprintf(&stream->path, "%s/%s", folder, name) < 0)
-		stream->path = NULL;
-	return stream->path != NULL;
-}
-
 /* Frees the block and the threads. */
 static void free_block(struct own_stream *stream)
 {

@@ -506,8 +506,6 @@ struct own_stream {
 };
 
 /* Prepares a stream whose `size` and `room` the caller has set. Returns false if out of memory. */
-bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
-	const char *name);
 void own_stream_deinit(struct own_stream *stream);
 
 /*

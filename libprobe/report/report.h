@@ -473,8 +473,6 @@ struct summary_top {
 	struct key key;
 	const struct top *top;
 };
-/* Returns the number of the probe's hits that have no value for the key. */
-uint64_t summary_top_without(const struct summary_top *top);
 /*
  * Return the meaning of a key's argument, or NULL: for the table's probe; for the pair's start
  * event, then its end event.
@@ -519,14 +517,10 @@ extern const char page_template[];
 void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 
-/* Writes a local time: "2026-11-22 02:30:11.123 +0100". */
-void summary_time(struct buffer *out, uint64_t time_ns);
 /* Like text_duration(), but long durations are "12.5min" or "28.1h". */
 void summary_duration(struct buffer *out, double ns);
 /* Writes hits per second: "12.5", "1234", "<0.01". */
 void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits);
-/* Writes a share: "12.3%". */
-void summary_share(struct buffer *out, uint64_t part, uint64_t whole);
 
 /* ---- Export (export.c) ----------------------------------------------------------------------- */
 

@@ -4,48 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
 /* ==== Selecting rows ========================================================================== */
 
-enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, GUESSED_ROWS = 10 };
-
-void summary_time(struct buffer *out, uint64_t time_ns)
-{
-	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
-	char text[64], zone[16], millis[8];
-	struct tm tm;
-
-	if (!localtime_r(&second, &tm) || !strftime(text, sizeof(text), "%F %T", &tm) ||
-		!strftime(zone, sizeof(zone), " %z", &tm)) {
-		buffer_unsigned(out, time_ns);
-		buffer_string(out, "ns");
-		return;
-	}
-	snprintf(millis, sizeof(millis), ".%03u",
-		(unsigned int)(time_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
-	buffer_string(out, text);
-	buffer_string(out, millis);
-	buffer_string(out, zone);
-}
-
-void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
-{
-	double share = whole ? 100 * (double)part / (double)whole : 0;
-	char text[32];
-
-	/* Do not print 0 % for a nonzero share, or 100 % for less than all. */
-	if (part && share < 0.05)
-		buffer_string(out, "<0.1%");
-	else if (part < whole && share >= 99.95)
-		buffer_string(out, ">99.9%");
-	else if (snprintf(text, sizeof(text), "%d.%d%%", (int)(share + 0.05),
-			 (int)(share * 10 + 0.5) % 10) > 0)
-		buffer_string(out, text);
-}
+enum { GUESSED_ROWS = 10 };
 
 void summary_duration(struct buffer *out, double ns)
 {
@@ -206,11 +171,6 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 		qsort(tops, count, sizeof(*tops), top_order);
 	*count_ret = count;
 	return tops;
-}
-
-uint64_t summary_top_without(const struct summary_top *top)
-{
-	return top->probe->hits - top->top->total;
 }
 
 const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top)

@@ -12,10 +12,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
+
+enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000 };
 
 /* ==== Text ==================================================================================== */
 
@@ -33,13 +36,49 @@ static void duration_cell(struct grid *grid, double ns)
 	grid_end(grid);
 }
 
+/* Writes a share: "12.3%". */
+static void share_text(struct buffer *out, uint64_t part, uint64_t whole)
+{
+	double share = whole ? 100 * (double)part / (double)whole : 0;
+	char text[32];
+
+	/* Do not print 0 % for a nonzero share, or 100 % for less than all. */
+	if (part && share < 0.05)
+		buffer_string(out, "<0.1%");
+	else if (part < whole && share >= 99.95)
+		buffer_string(out, ">99.9%");
+	else if (snprintf(text, sizeof(text), "%d.%d%%", (int)(share + 0.05),
+			 (int)(share * 10 + 0.5) % 10) > 0)
+		buffer_string(out, text);
+}
+
 static void share_cell(struct grid *grid, uint64_t part, uint64_t whole)
 {
-	summary_share(&grid->text, part, whole);
+	share_text(&grid->text, part, whole);
 	grid_end(grid);
 }
 
 /* ---- Header ------------------------------------------------------------------------- */
+
+/* Writes a local time: "2026-11-22 02:30:11.123 +0100". */
+static void local_time(struct buffer *out, uint64_t time_ns)
+{
+	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
+	char text[64], zone[16], millis[8];
+	struct tm tm;
+
+	if (!localtime_r(&second, &tm) || !strftime(text, sizeof(text), "%F %T", &tm) ||
+		!strftime(zone, sizeof(zone), " %z", &tm)) {
+		buffer_unsigned(out, time_ns);
+		buffer_string(out, "ns");
+		return;
+	}
+	snprintf(millis, sizeof(millis), ".%03u",
+		(unsigned int)(time_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
+	buffer_string(out, text);
+	buffer_string(out, millis);
+	buffer_string(out, zone);
+}
 
 static void header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
@@ -59,7 +98,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 		buffer_char(out, '\n');
 		return;
 	}
-	summary_time(out, summary->begin_ns);
+	local_time(out, summary->begin_ns);
 	buffer_string(out, ", ");
 	summary_duration(out, (double)(summary->end_ns - summary->begin_ns));
 	buffer_char(out, '\n');
@@ -72,7 +111,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, " lost");
 	if (summary->lost) {
 		buffer_string(out, " (");
-		summary_share(out, summary->lost, summary->lost + summary->hits);
+		share_text(out, summary->lost, summary->lost + summary->hits);
 		buffer_char(out, ')');
 	}
 	buffer_string(out, "; ");
@@ -298,7 +337,7 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 	for (size_t i = 0; i < shown; i++) {
 		const struct summary_slow *slow = &pair->slow[i];
 
-		summary_time(&grid.text, slow->time_ns);
+		local_time(&grid.text, slow->time_ns);
 		grid_end(&grid);
 		duration_cell(&grid, (double)slow->duration_ns);
 		grid_signed(&grid, slow->pid);
@@ -313,7 +352,7 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 
 		if (!slow->stack)
 			continue;
-		summary_time(out, slow->time_ns);
+		local_time(out, slow->time_ns);
 		buffer_string(out, "  ");
 		summary_duration(out, (double)slow->duration_ns);
 		buffer_string(out, ", and ended in\n");
@@ -349,6 +388,12 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 }
 
 /* ---- Keys --------------------------------------------------------------------------------- */
+
+/* Returns the number of the probe's hits that have no value for the key. */
+static uint64_t hits_without(const struct summary_top *top)
+{
+	return top->probe->hits - top->top->total;
+}
 
 static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_top *its, const struct probe_summary_view *view)
@@ -388,8 +433,8 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 		buffer_string(out, ", each at most ");
 		text_counted(out, most, " time\n", " times\n");
 	}
-	if (summary_top_without(its))
-		text_counted(out, summary_top_without(its), " hit has no such value\n",
+	if (hits_without(its))
+		text_counted(out, hits_without(its), " hit has no such value\n",
 			" hits have no such value\n");
 }
 

@@ -284,15 +284,6 @@ bool functions_accept(const struct functions *functions)
 	return places == functions->count || free_end(functions, &unused);
 }
 
-struct function *functions_find(const struct functions *functions, function_call *call, void *data)
-{
-	for (struct function_block *b = functions->first; b && call; b = b->next)
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			if (b->items[i].call == call && b->items[i].data == data)
-				return &b->items[i];
-	return NULL;
-}
-
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general)
 {

@@ -226,6 +226,17 @@ struct probe_error *function_stop(struct function *function)
 		"threads cannot be stopped instead");
 }
 
+/* Returns the place of a connected function, or NULL. */
+static struct function *functions_find(
+	const struct functions *functions, function_call *call, void *data)
+{
+	for (struct function_block *b = functions->first; b && call; b = b->next)
+		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
+			if (b->items[i].call == call && b->items[i].data == data)
+				return &b->items[i];
+	return NULL;
+}
+
 /* Finds a connected function, and its hook. */
 static struct function *find_function(
 	const char *pattern, function_call *function, void *data, struct hook **hook_ret)

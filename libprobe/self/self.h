@@ -130,8 +130,6 @@ void functions_deinit(struct functions *functions);
 
 /* Returns true if a function can be added behind the others. */
 bool functions_accept(const struct functions *functions);
-/* Returns the place of a connected function, or NULL. */
-struct function *functions_find(const struct functions *functions, function_call *call, void *data);
 /* Adds a function behind the others. The caller holds the lock. NULL if memory is short. */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);

@@ -754,21 +754,6 @@ const char *session_name(
 	return name ? name : room;
 }
 
-void session_name_values(const struct session_names *names, const struct record_layout *layout,
-	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM])
-{
-	for (size_t i = 0; i < layout->arg_count; i++) {
-		struct probe_value *value = &values[i];
-
-		if (!layout->args[i].is_symbol ||
-			(value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED))
-			continue;
-		value->kind = PROBE_VALUE_TEXT;
-		value->bytes = session_name(names, value->u, rooms[i]);
-		value->length = strlen(value->bytes);
-	}
-}
-
 /* ==== Stack =================================================================================== */
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
@@ -816,28 +801,6 @@ struct unwind_saved session_stack_saved(const struct probe_session *session, uin
 	rules = naming_rules(u->naming, pc, &bias);
 	return rules ? unwind_saved(rules, pc - bias, regs[SP].dwarf, regs[FP].dwarf)
 		     : (struct unwind_saved){-1, -1};
-}
-
-const struct probe_stack *session_stack_read(struct probe_session *session,
-	const struct session_site *site, const struct ring_record *record)
-{
-	struct unwinder_thread thread = {.pc = site->pc + site->keep};
-	struct record_layout_stack stack;
-	struct probe_error *error;
-
-	if (!session->names.unwinder ||
-		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
-		return NULL;
-	thread.registers = stack.registers;
-	thread.bytes = stack.bytes;
-	thread.length = stack.length;
-	error = stack.registers
-			? unwinder_copy(session->names.unwinder, &thread, &session->names.stack)
-			: unwinder_frames(session->names.unwinder, site->pc, stack.caller,
-				  stack.bytes, stack.length / 8, &session->names.stack);
-	/* If memory is short, the stack has fewer frames, and is incomplete. */
-	probe_error_free(error);
-	return &session->names.stack;
 }
 
 struct probe_error *probe_session_stack(

@@ -27,6 +27,22 @@ struct hit_room {
 	struct probe_hit begin;
 };
 
+/* Turns values of sym() in a record into texts; `rooms` has one for each value. */
+static void name_values(const struct session_names *names, const struct record_layout *layout,
+	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM])
+{
+	for (size_t i = 0; i < layout->arg_count; i++) {
+		struct probe_value *value = &values[i];
+
+		if (!layout->args[i].is_symbol ||
+			(value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED))
+			continue;
+		value->kind = PROBE_VALUE_TEXT;
+		value->bytes = session_name(names, value->u, rooms[i]);
+		value->length = strlen(value->bytes);
+	}
+}
+
 /*
  * Reads what follows an end event's record: the duration, and the start event's record. Returns the
  * length, or 0 if it is impossible.
@@ -53,7 +69,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		&site->layout, bytes, size - sizeof(ret->duration_ns), room->begin_values);
 	if (length == 0)
 		return 0;
-	session_name_values(&s->names, &site->layout, room->begin_values, room->begin_names);
+	name_values(&s->names, &site->layout, room->begin_values, room->begin_names);
 	named = site;
 	if (s->known[site->probe].part.gives) {
 		named = find_site(s, record.tid);
@@ -74,6 +90,29 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		writers_find(&s->processes, record.tid, &begin->pid, &begin->tid);
 	ret->begin = begin;
 	return sizeof(ret->duration_ns) + length;
+}
+
+/* Returns the stack in a record that record_layout_read() accepted, or NULL. */
+static const struct probe_stack *read_stack(struct probe_session *session,
+	const struct session_site *site, const struct ring_record *record)
+{
+	struct unwinder_thread thread = {.pc = site->pc + site->keep};
+	struct record_layout_stack stack;
+	struct probe_error *error;
+
+	if (!session->names.unwinder ||
+		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
+		return NULL;
+	thread.registers = stack.registers;
+	thread.bytes = stack.bytes;
+	thread.length = stack.length;
+	error = stack.registers
+			? unwinder_copy(session->names.unwinder, &thread, &session->names.stack)
+			: unwinder_frames(session->names.unwinder, site->pc, stack.caller,
+				  stack.bytes, stack.length / 8, &session->names.stack);
+	/* If memory is short, the stack has fewer frames, and is incomplete. */
+	probe_error_free(error);
+	return &session->names.stack;
 }
 
 /* Reads a copied record into *room. Returns its length, or 0 if it is impossible. */
@@ -103,14 +142,14 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
-	session_name_values(&s->names, &site->layout, room->values, room->names);
+	name_values(&s->names, &site->layout, room->values, room->names);
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->data.rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = room->values,
 		.arg_count = site->layout.arg_count,
-		.stack = session_stack_read(s, site, record)};
+		.stack = read_stack(s, site, record)};
 	writers_find(&s->processes, record->tid, &ret->pid, &ret->tid);
 	/*
 	 * Compute the filter's value again, with the ids that the stub saw, in the target's

@@ -430,9 +430,6 @@ void session_names_deinit(struct session_names *names);
  * its caller's frame pointer, if wanted. The frame pointer need not point to them.
  */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
-/* Returns the stack in a record that record_layout_read() accepted, or NULL. */
-const struct probe_stack *session_stack_read(struct probe_session *session,
-	const struct session_site *site, const struct ring_record *record);
 
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
@@ -442,9 +439,6 @@ enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
  */
 const char *session_name(
 	const struct session_names *names, uint64_t address, char room[SESSION_NAME_ROOM]);
-/* Turns values of sym() in a record into texts; `rooms` has one for each value. */
-void session_name_values(const struct session_names *names, const struct record_layout *layout,
-	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
 /* Describes how to install a prepared selection. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,

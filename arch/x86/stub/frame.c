@@ -227,6 +227,16 @@ static void x86_64_shrink(struct form *f, const struct stub_plan *p)
 		emit_pop(e, frame->order[i]);
 }
 
+/* Returns false if the address is out of reach. */
+static bool emit_jump(struct emit *e, uint64_t to)
+{
+	int64_t distance = (int64_t)(to - (e->at + e->length + 5));
+
+	emit_u8(e, 0xe9);
+	emit_u32(e, distance);
+	return distance == (int32_t)distance;
+}
+
 static void x86_64_leave(struct form *f, const struct stub_plan *p)
 {
 	struct lowering *l = (struct lowering *)f;

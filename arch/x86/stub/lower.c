@@ -284,6 +284,13 @@ static void divide(struct emit *e, const struct form_insn *i)
 	emit_place(e, done);
 }
 
+/* shl or shr by a constant. */
+static void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
+{
+	emit_group(e, wide, GROUP_SHIFT, left ? SHIFT_LEFT : SHIFT_RIGHT, reg);
+	emit_u8(e, count);
+}
+
 static void shift(struct emit *e, const struct form_insn *i)
 {
 	if (i->is_constant)
