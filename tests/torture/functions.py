@@ -384,6 +384,8 @@ def compare(program, figures, hits, rows):
     counts, sums, unknown = collections.Counter(), collections.Counter(), set()
     for hit in hits:
         name = hit["name"]
+        if ".cold" in name:  # a part of a function
+            continue
         counts[name] += 1
         if not name.endswith(":return"):
             continue
@@ -393,6 +395,8 @@ def compare(program, figures, hits, rows):
             value = struct.unpack("<Q", struct.pack("<d", hit["args"][1]))[0] if hit["args"][1] is not None else 0
         else:
             value = hit["args"][0]
+        if f.kind == "void":
+            value = 0
         if value is None and f.may_leave_file():
             value, unknown = 0, unknown | {name}
         elif value is None:
@@ -400,8 +404,6 @@ def compare(program, figures, hits, rows):
             value = 0
         if f.kind == "int":
             value %= 1 << 32
-        if f.kind == "void":
-            value = 0
         sums[name] = (sums[name] + value) % WORD
     return wrong, counts, sums, unknown
 
