@@ -517,6 +517,7 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 	struct object_range part, const uint8_t *bytes, struct exits *e)
 {
 	size_t size = part.end - part.start;
+	bool is_behind_call = false;
 
 	for (size_t at = 0; at < size;) {
 		struct arch_insn insn;
@@ -530,6 +531,14 @@ static const char *find_in_part(const struct adding *a, const char *symbol,
 				e->function ? SDT_TAIL_RETURN : SDT_OWN_EXIT, e);
 		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
 			why = leaves(a, symbol, &insn, e, &leads_out);
+		/*
+		 * Behind a call that the source says not to return, compilers may jump from a part
+		 * to the end of the function. This is no tail call: the frame still stands.
+		 */
+		if (is_behind_call && part.start != e->parts[0].start &&
+			insn.target == e->parts[0].end && insn.flow == ARCH_FLOW_JUMP)
+			leads_out = false;
+		is_behind_call = insn.flow == ARCH_FLOW_CALL;
 		if (leads_out && insn.flow == ARCH_FLOW_JUMP)
 			why = add_jump(a, part.start + at, insn.target, e);
 		if (why)

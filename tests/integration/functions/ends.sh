@@ -63,6 +63,31 @@ __attribute__((noipa)) long around(long n)
 	return n ? there(n - 1) : 2;
 }
 
+/*
+ * Behind elog(ERROR) of PostgreSQL, a part that gcc has split off jumps to the end of its function,
+ * which is the start of the next one.
+ */
+#ifdef __x86_64__
+long split_end(long n);
+__asm__(".pushsection .text.unlikely\n"
+	"split.cold: call nothing\n"
+	"	jmp split_end\n"
+	".type split.cold, @function; .size split.cold, . - split.cold\n"
+	".popsection; .pushsection .text; .globl split, split_end; .p2align 4\n"
+	"split:	sub $8, %rsp; test %rdi, %rdi; js split.cold\n"
+	"	lea 1(%rdi), %rax; add $8, %rsp; ret\n"
+	".type split, @function; .size split, . - split\n"
+	"split_end: mov %rdi, %rax; nop; nop; nop; jmp split\n"
+	".type split_end, @function; .size split_end, . - split_end\n"
+	".popsection\n");
+#else
+#define split_end(n) 0
+#endif
+__attribute__((noipa)) void nothing(void)
+{
+	sink++;
+}
+
 __attribute__((noipa)) void never(void)
 {
 	longjmp(env, 2);
@@ -77,7 +102,7 @@ int main(void)
 	for (int i = 0; i < 100; i++) {
 		if (!setjmp(env))
 			first(i, i % 3);
-		sink += second(i, 2) + third(i, 0) + pointer(i) + outside("12");
+		sink += second(i, 2) + third(i, 0) + pointer(i) + outside("12") + split_end(i);
 		if (!setjmp(env))
 			never();
 	}
@@ -101,14 +126,18 @@ begin()
 }
 begin counts -c fn:tails:{first:return,second,second:return,third,third:return,outside:return}
 counts=$!
+[ "$(uname -m)" != x86_64 ] || begin splits -c fn:tails:split{,_end}:return
+splits=$!
 begin pairs -t latency --json fn:tails:first
 pairs=$!
 begin values 'fn:tails:first:return(retval)'
 values=$!
 echo >&3
 while ! grep -q end out; do pause; done
-kill -INT $counts $values $pairs
-wait $counts $values $pairs
+kill -INT $counts $values $pairs $splits
+wait $counts $values $pairs $splits
+[ "$(uname -m)" != x86_64 ] ||
+	same "returns of split parts" "$(awk '/:return/ {print $2}' splits | xargs)" "100 100"
 # 33 of the 100 calls of first() leave by longjmp(3).
 same "returns of first()" "$(awk '/first:return/ {print $2}' counts)" 67
 same "calls of second() and third()" "$(awk '/second |third / {print $2}' counts | xargs)" "200 167"
