@@ -249,7 +249,7 @@ others_on()
 	case $1 in
 	uprobes)
 		# shellcheck disable=SC2046 # a word for each offset
-		"$TARGETS/uprobe" -1 "$path" $(cut -d' ' -f2 "$SCRATCH/others") \
+		"$TARGETS/uprobe" "$target_pid" "$path" $(cut -d' ' -f2 "$SCRATCH/others") \
 			<"$SCRATCH/in" >"$SCRATCH/there" 2>&1 &
 		;;
 	gdb)
