@@ -665,14 +665,17 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 }
 
 /*
- * Returns the length, from `need`, of nops and int3 at the start; 0 if there are fewer. They follow
- * a function or precede an aligned loop.
+ * Returns `need`, or 0 if there are fewer bytes of nops and int3 at the start. They follow a
+ * function or precede an aligned loop. No thread runs the rest of the last one, where another jump
+ * may be.
  */
 static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 {
 	size_t at = 0, size;
 
-	while (at < need && need <= ARCH_INSN_MAX) {
+	if (need > ARCH_INSN_MAX)
+		return 0;
+	while (at < need) {
 		if (at < length && bytes[at] == 0xcc)
 			size = 1;
 		else
@@ -681,7 +684,7 @@ static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 			return 0;
 		at += size;
 	}
-	return at;
+	return need;
 }
 
 /* Moves the instruction at offset ret->length. */
