@@ -233,7 +233,7 @@ nginx_start()
 	"$nginx" -e "$SCRATCH/nginx.log" -p "$SCRATCH" -c "$SCRATCH/nginx.conf" \
 		>"$SCRATCH/nginx.out" 2>&1 &
 	nginx_pid=$!
-	on_exit "end_process $nginx_pid"
+	on_exit "stop_process $nginx_pid; wait $nginx_pid" # SIGKILL would leave its worker
 	while [ ! -S "$SCRATCH/tls" ] || ! worker=$(pgrep -P "$nginx_pid"); do
 		check_alive "$nginx_pid"
 		pause
