@@ -34,7 +34,8 @@ enum {
 	OVERLAP_MAX = 64,
 	PARTS_MAX = 16,
 	TAILS_MAX = 16,
-	ALIASES_MAX = 8
+	ALIASES_MAX = 8,
+	CHOSEN_MAX = 1024
 };
 
 static const char unreadable[] = "its code cannot be read or decoded";
@@ -47,6 +48,8 @@ static const char too_many_tails[] = "its tail calls lead to too many functions"
 static const char too_many_parts[] = "it has too many parts";
 static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
+static const char too_many_chosen[] =
+	"each process chooses the function for this name, and the file has too many such names";
 static const char outside[] = "the function ends before this offset";
 static const char within[] = "no instruction of the function begins at this offset";
 static const char inlined[] = "it exists only as inlined copies in its callers";
@@ -846,6 +849,9 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 /* Finds the functions that the process has chosen for the names of IFUNCs. */
 static void find_all_chosen(struct adding *a)
 {
+	/* Each one is searched in all files. */
+	size_t left = CHOSEN_MAX;
+
 	for (size_t i = 0, count = a->found_count; i < count && !a->error; i++) {
 		struct name *name = &a->found[i];
 		const char *other;
@@ -854,6 +860,11 @@ static void find_all_chosen(struct adding *a)
 		if (!name->is_ifunc || !name->is_named)
 			continue;
 		a->range = name->range;
+		if (!left) {
+			name->unknown = too_many_chosen;
+			continue;
+		}
+		left--;
 		if (!find_chosen(a, name->symbol)) {
 			name->unknown = not_chosen;
 			continue;

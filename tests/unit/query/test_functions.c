@@ -141,12 +141,49 @@ static void versions(void **state)
 	sdt_functions_deinit(&functions);
 }
 
+/* Looking for what a process has chosen takes long: not for any number of names. */
+static void many_chosen(void **state)
+{
+	static const char symbols[] = ".altmacro\n"
+				      ".macro choose n\n"
+				      "	.type f\\n, %gnu_indirect_function\n"
+				      "	f\\n = f + \\n * 4\n"
+				      "	.size f\\n, 4\n"
+				      ".endm\n"
+				      ".set i, 1\n"
+				      ".rept 1100\n"
+				      "	choose %i\n"
+				      "	.set i, i + 1\n"
+				      ".endr\n"
+				      "part:\n"
+				      ".rept 0x2000\n"
+				      "	ret\n"
+				      ".endr\n";
+	char text[4096];
+	struct sdt_functions functions = {0};
+	size_t counts[2] = {0};
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", head, symbols);
+	assert_no_error(select_in(text, &functions));
+	for (size_t i = 0; i < functions.count; i++) {
+		const char *refused = functions.items[i]->refused;
+
+		counts[0] += refused && strstr(refused, "has not called it yet");
+		counts[1] += refused && strstr(refused, "the file has too many such names");
+	}
+	assert_int_equal(counts[0], 1024);
+	assert_int_equal(counts[1], 1100 - 1024);
+	sdt_functions_deinit(&functions);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(huge_parts),
 		cmocka_unit_test(overlap),
 		cmocka_unit_test(versions),
+		cmocka_unit_test(many_chosen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
