@@ -10,10 +10,6 @@
  * the same name in one file (static ones, overloads) are the sites of one probe. A function with
  * several names is one probe, unless patterns name it by one and not by another. A symbol without
  * code of its own is left out: an import, or a name for the function that an IFUNC has chosen.
- *
- * A function returns where its code says so. Return addresses are not replaced: unwinders,
- * exceptions, longjmp(3), coroutines and shadow stacks rely on them. So if any exit is unknown, or
- * cannot be patched, the probe of exits is refused.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,40 +24,18 @@
 #include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
-enum {
-	FUNCTION_MAX = 1 << 20,
-	EXITS_MAX = 1 << 14,
-	OVERLAP_MAX = 64,
-	PARTS_MAX = 16,
-	TAILS_MAX = 16,
-	ALIASES_MAX = 8,
-	CHOSEN_MAX = 1024
-};
+enum { ALIASES_MAX = 8, CHOSEN_MAX = 1024 };
 
-static const char unreadable[] = "its code cannot be read or decoded";
-static const char unknown_jump[] = "one of its jumps may lead to any function";
-static const char conditional[] = "one of its conditional jumps leads to another function";
-static const char circle[] =
-	"its tail calls lead back to its name, so that one return would end several calls";
-static const char ends_at_once[] = "a function that it tail calls may end at the first instruction";
-static const char too_many_tails[] = "its tail calls lead to too many functions";
-static const char too_many_parts[] = "it has too many parts";
 static const char not_chosen[] =
 	"each process chooses the function for this name, and this one has not called it yet";
 static const char too_many_chosen[] =
 	"each process chooses the function for this name, and the file has too many such names";
-static const char outside[] = "the function ends before this offset";
-static const char within[] = "no instruction of the function begins at this offset";
 static const char inlined[] = "it exists only as inlined copies in its callers";
-static const char never_returns[] = "it does not return, by its code";
-static const char loop[] = "a jump of its own leads to its first instruction, as in a loop";
 
 struct adding {
-	struct object *object;
 	const struct modules *modules; /* of the process, or NULL */
 	const struct module *module;   /* the one among them that has the object, or NULL */
 	const char *path;
-	const struct arch *arch;
 	const struct probe_pattern *const *patterns;
 	size_t count;
 	const struct probe_catalogue *catalogue;
@@ -83,38 +57,18 @@ struct adding {
 	size_t found_count;
 	size_t address_first; /* the first one with the last symbol's address */
 	/* The function for which notes are added. */
-	struct object_range range;
-	const char *name, *unknown;
+	struct function_code code;
+	const char *unknown;
 	char *aliases;
-	/* Its entry, and why that cannot be patched, or NULL. */
-	struct arch_entry entry;
-	const char *entry_refused;
-	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
-	bool lines_tried;
-	struct splits *split; /* what compilers split off, without a name */
-	/*
-	 * Bytes of names, code and notes that may be read and made: in a hostile file, each
-	 * function may have all of the file.
-	 */
-	uint64_t *budget;
-	struct arch_windows *windows; /* for may_branch(); too large for a stack */
 	struct probe_error *error;
 };
-
-static bool charge(const struct adding *a, size_t bytes)
-{
-	if (bytes > *a->budget)
-		return false;
-	*a->budget -= bytes;
-	return true;
-}
 
 static struct probe_error *too_large(const struct adding *a)
 {
 	return probe_error_new(PROBE_ERROR_FORMAT,
 		"%s: its functions overlap: with their names and exits, they would be more than %d "
 		"times as large as the file",
-		a->path, OVERLAP_MAX);
+		a->path, FUNCTIONS_OVERLAP_MAX);
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -129,33 +83,6 @@ static char *provider_of(const char *path)
 	char *ret;
 
 	return asprintf(&ret, SDT_FUNCTIONS "%.*s", (int)length, file) < 0 ? NULL : ret;
-}
-
-/*
- * Returns a symbol's name without version, demangled, and without parameters. NULL if memory is
- * short.
- */
-static char *plain_name(const char *symbol)
-{
-	char *name = NULL, *parameters;
-	const char *clone;
-	int depth = 0;
-
-	probe_error_free(probe_demangle(symbol, &name));
-	if (!name)
-		return strndup(symbol, strcspn(symbol, "@"));
-	for (parameters = name + strlen(name); parameters-- > name;) {
-		if (*parameters == ')')
-			depth++;
-		else if (*parameters == '(' && --depth == 0)
-			break;
-	}
-	/* A part or a copy has its own name: `f(int) [clone .cold]` is f.cold. */
-	clone = symbol + (strstr(name, " [clone .") ? strcspn(symbol, ".@") : strlen(symbol));
-	if (parameters > name && parameters[-1] != ':')
-		snprintf(parameters, strlen(parameters) + 1, "%.*s", (int)strcspn(clone, "@"),
-			clone);
-	return name;
 }
 
 /* Does pattern `i` name the function? `name` may be NULL, for any. */
@@ -206,7 +133,8 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *not
 
 	if (known && *(*known)->args)
 		return NULL;
-	if (!charge(a, sizeof(*note) + strlen(note->name) + strlen(note->aliases)))
+	if (!function_code_charge(
+		    &a->code, sizeof(*note) + strlen(note->name) + strlen(note->aliases)))
 		return too_large(a);
 	error = sdt_functions_add(functions, note);
 	if (error || !known)
@@ -216,513 +144,65 @@ static struct probe_error *add_note(struct adding *a, const struct sdt_note *not
 	return NULL;
 }
 
-/* Returns the code in a range, which the caller frees; NULL if it cannot be read, or no more. */
-static uint8_t *read_code(const struct adding *a, struct object_range range)
-{
-	size_t size = range.end - range.start;
-	uint8_t *bytes = size <= FUNCTION_MAX && charge(a, size) ? malloc(size + 1) : NULL;
-
-	if (bytes && object_read(a->object, range.start, bytes, size) == size)
-		return bytes;
-	free(bytes);
-	return NULL;
-}
-
-static void on_branch(void *data, size_t site, uint64_t target)
-{
-	(void)site;
-	(void)target;
-	*(bool *)data = true;
-}
-
-static void on_constant(void *data, uint64_t at, uint64_t address)
-{
-	(void)data;
-	(void)at;
-	(void)address;
-}
-
-static void on_label(void *data, uint64_t at)
-{
-	(void)data;
-	(void)at;
-}
-
-/* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
-static bool may_branch(const struct adding *a, const uint8_t *bytes)
-{
-	const struct object_range range = a->range;
-	const struct arch *arch = a->arch;
-	const uint64_t before = range.start - 1;
-	size_t size = range.end - range.start;
-	bool ret = false;
-	uint64_t target;
-
-	arch_windows_init(a->windows, &before, 1, 2);
-	arch->scan(bytes, size, range.start,
-		&(struct arch_scan){.windows = a->windows,
-			.data = &ret,
-			.reference = on_branch,
-			.constant = on_constant,
-			.label = on_label});
-	for (size_t i = 0; arch->short_branch && i + 2 <= size && !ret; i++)
-		ret = arch->short_branch(bytes + i, range.start + i, &target) &&
-		      target == range.start;
-	return ret;
-}
-
-/* Returns NULL if each thread at the first instruction was called, or why not. */
-static const char *find_loop(const struct adding *a)
-{
-	AUTO_FREE uint8_t *bytes = read_code(a, a->range);
-	size_t size = a->range.end - a->range.start;
-	struct arch_insn insn;
-
-	if (!bytes)
-		return unreadable;
-	if (!may_branch(a, bytes))
-		return NULL;
-	for (size_t at = 0; at < size; at += insn.length) {
-		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
-			return unreadable;
-		if ((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
-			insn.target == a->range.start)
-			return loop;
-	}
-	return NULL;
-}
-
-/* Adds where debuggers break by the line table. */
-static void add_breaks(struct adding *a, struct arch_entry *inout)
-{
-	struct lines_function function = {
-		a->range, inout->frame ? a->range.start + inout->frame : 0};
-	uint64_t breaks;
-
-	if (!a->lines_tried && lines_exist(a->object))
-		probe_error_free(lines_open(a->object, &a->lines));
-	a->lines_tried = true;
-	if (a->lines && lines_breaks(a->lines, &function, &breaks))
-		inout->breaks |= breaks;
-}
-
-/* Finds out what has to stay at the entry. */
-static void find_entry(struct adding *a)
-{
-	uint8_t bytes[64];
-	size_t size = object_read(a->object, a->range.start, bytes, sizeof(bytes));
-	struct arch_entry *entry = &a->entry;
-
-	*entry = (struct arch_entry){0};
-	a->entry_refused = a->arch->functions->entry(bytes, size, a->range.start, entry);
-	if (entry->frame)
-		entry->breaks = UINT64_C(1) << entry->frame;
-	/* Exits need the breakpoints, even if the entry cannot be patched. */
-	add_breaks(a, entry);
-	if (!a->entry_refused && entry->breaks)
-		a->entry_refused = a->arch->functions->entry(bytes, size, a->range.start, entry);
-}
-
 static struct probe_error *add_entry(struct adding *a)
 {
 	struct sdt_note note = {.provider = a->provider,
-		.name = a->name,
+		.name = a->code.name,
 		.kind = SDT_ENTRY,
-		.pc = a->range.start,
-		.args = a->entry.args,
-		.frame = a->entry.slot,
-		.keep = a->entry.keep,
-		.keep_short = a->entry.keep_short,
-		.start = a->range.start,
-		.breaks = a->entry.breaks,
-		.refused = a->unknown ? a->unknown : a->entry_refused,
-		.size = a->range.end - a->range.start,
+		.pc = a->code.range.start,
+		.args = a->code.entry.args,
+		.frame = a->code.entry.slot,
+		.keep = a->code.entry.keep,
+		.keep_short = a->code.entry.keep_short,
+		.start = a->code.range.start,
+		.breaks = a->code.entry.breaks,
+		.refused = a->unknown ? a->unknown : a->code.entry_refused,
+		.size = a->code.range.end - a->code.range.start,
 		.aliases = a->aliases};
 
 	if (!note.refused)
-		note.refused = find_loop(a);
+		note.refused = function_code_loop(&a->code);
 	return add_note(a, &note);
 }
 
 /* Adds a site at an instruction inside the function, where arguments are unknown. */
 static struct probe_error *add_inside(struct adding *a, uint64_t offset)
 {
-	size_t size = a->range.end - a->range.start;
-	AUTO_FREE uint8_t *bytes = NULL;
 	AUTO_FREE char *name = NULL;
 	struct sdt_note note = {.provider = a->provider,
 		.kind = SDT_ENTRY,
-		.pc = a->range.start + offset,
+		.pc = a->code.range.start + offset,
 		.args = "",
-		.refused = a->unknown,
-		.start = a->range.start,
-		.size = size,
+		.refused = a->unknown ? a->unknown : function_code_inside(&a->code, offset),
+		.start = a->code.range.start,
+		.size = a->code.range.end - a->code.range.start,
 		.aliases = a->aliases};
-	struct arch_insn insn;
-	size_t at = 0;
 
-	if (asprintf(&name, "%s+0x%" PRIx64, a->name, offset) < 0)
+	if (asprintf(&name, "%s+0x%" PRIx64, a->code.name, offset) < 0)
 		return probe_error_no_memory();
 	note.name = name;
-	if (!note.refused && offset >= size)
-		note.refused = outside;
-	if (!note.refused && !(bytes = read_code(a, a->range)))
-		note.refused = unreadable;
-	for (; !note.refused && at < offset; at += insn.length)
-		if (!a->arch->decode(bytes + at, size - at, a->range.start + at, &insn))
-			note.refused = unreadable;
-	if (!note.refused && at > offset)
-		note.refused = within;
 	return add_note(a, &note);
 }
 
-/* ---- Exits ------------------------------------------------------------------------------ */
-
-struct exits {
-	/* The functions in which it may end: itself, then those that its tail calls lead to. */
-	struct object_range functions[TAILS_MAX];
-	char frames[TAILS_MAX][ARCH_ENTRY_SLOT]; /* at their entries */
-	size_t function_count;
-	/* The one that is searched, and what there was before. */
-	size_t function, functions_before, count_before;
-	/* That function, then what the compiler split off, and how often their jumps lead there. */
-	struct object_range parts[PARTS_MAX];
-	uint32_t entered[PARTS_MAX];
-	size_t part_count;
-	/* Parts that something else enters, too. */
-	struct object_range others[PARTS_MAX];
-	size_t other_count;
-	const char *why;      /* why the exits are unknown, as far as the parts are own */
-	struct sdt_note note; /* what its sites have in common */
-	struct sdt_note *items;
-	size_t count;
-};
-
-/* Adds a site in the function that is searched, a->range. Returns NULL, or why it cannot. */
-static const char *add_exit(
-	const struct adding *a, uint64_t pc, enum sdt_exit exit, struct exits *e)
+static struct probe_error *add_exit(void *data, const struct sdt_note *note)
 {
-	/* A uprobe may be on the first instruction, whatever that is. */
-	bool is_first = pc == a->range.start;
-	struct sdt_note *note;
-
-	if (is_first && e->function && exit != SDT_TAIL_ENTRY)
-		return ends_at_once;
-	if (e->count == EXITS_MAX || !ARRAY_ROOM(e->items, e->count))
-		return unreadable;
-	note = &e->items[e->count++];
-	*note = e->note;
-	note->pc = pc;
-	note->exit = exit;
-	note->start = a->range.start;
-	note->breaks = a->entry.breaks;
-	note->entry_keep = a->entry_refused ? ARCH_NO_JUMP : a->entry.keep;
-	note->refused = is_first ? a->entry_refused : NULL;
-	note->keep = is_first ? a->entry.keep : 0;
-	note->keep_short = is_first ? a->entry.keep_short : 0;
-	return NULL;
-}
-
-/*
- * Adds a jump to another function, which returns for e->functions[0]. Where one in another file
- * returns is unknown: the jump is the exit then. Returns NULL, or why the site cannot be added.
- */
-static const char *add_jump(const struct adding *a, uint64_t pc, uint64_t target, struct exits *e)
-{
-	struct object_function function;
-	bool is_here =
-		object_function_at(a->object, target, &function) && function.range.start == target;
-	const char *why;
-	size_t i = 0;
-
-	while (i < e->function_count && target != e->functions[i].start)
-		i++;
-	if (is_here && i < e->function_count)
-		e->why = e->why || i ? e->why : circle;
-	else if (is_here && e->function_count == TAILS_MAX)
-		e->why = e->why ? e->why : too_many_tails;
-	else if (is_here)
-		e->functions[e->function_count++] = function.range;
-	if (is_here)
-		return add_exit(a, pc, e->function ? SDT_TAIL_JUMP : SDT_TAIL_CALL, e);
-	why = add_exit(a, pc, e->function ? SDT_TAIL_RETURN : SDT_OWN_EXIT, e);
-	if (!why)
-		e->items[e->count - 1].args = "8@? 8@?";
-	return why;
-}
-
-static bool is_in(const struct object_range *ranges, size_t count, uint64_t address, size_t *at)
-{
-	for (*at = 0; *at < count; ++*at)
-		if (address >= ranges[*at].start && address < ranges[*at].end)
-			return true;
-	return false;
-}
-
-/* May a jump lead to a part of this function without a name? */
-static bool is_split(const struct adding *a, const struct exits *e, uint64_t target)
-{
-	const struct split *part = splits_at(a->split, target);
-	size_t at;
-
-	return part && part->range.end - part->range.start <= FUNCTION_MAX &&
-	       !is_in(e->others, e->other_count, target, &at) &&
-	       !is_in(&part->range, 1, e->parts[0].start, &at);
-}
-
-/*
- * Does a jump leave the function? A part of it (NAME.cold) is no other function; it is searched,
- * too. Returns NULL, or why the exits are unknown.
- */
-static const char *leaves(const struct adding *a, const char *symbol, const struct arch_insn *insn,
-	struct exits *e, bool *ret)
-{
-	size_t length = strcspn(symbol, "@"), at;
-	bool is_short = a->arch->short_reach && insn->length < a->arch->jump_length;
-	uint64_t target = insn->target, start;
-	struct object_function part;
-	const char *other;
-
-	*ret = false;
-	if (is_in(e->parts, e->part_count, target, &at)) {
-		e->entered[at] += !is_short;
-		return NULL;
-	}
-	other = object_symbol_at(a->object, target, &start);
-	*ret = (!other || strncmp(other, symbol, length) != 0 ||
-		       strncmp(other + length, ".cold", 5) != 0) &&
-	       !is_split(a, e, target);
-	if (*ret)
-		return NULL;
-	if (!object_function_at(a->object, target, &part))
-		return unreadable;
-	if (e->part_count == PARTS_MAX)
-		return too_many_parts;
-	e->entered[e->part_count] = !is_short;
-	e->parts[e->part_count++] = part.range;
-	return NULL;
-}
-
-/* Does the jump that ends `length` bytes of a part stay in the function? */
-static bool is_switch(
-	const struct adding *a, const struct exits *e, const uint8_t *bytes, size_t length)
-{
-	uint64_t table, first;
-	size_t at;
-
-	return a->arch->functions->is_switch(bytes, length, &table) &&
-	       (!table || (object_read(a->object, table, &first, sizeof(first)) == sizeof(first) &&
-				  first != e->parts[0].start &&
-				  is_in(e->parts, e->part_count, first, &at)));
-}
-
-static const char *find_in_part(const struct adding *a, const char *symbol,
-	struct object_range part, const uint8_t *bytes, struct exits *e)
-{
-	size_t size = part.end - part.start;
-	bool is_behind_call = false;
-
-	for (size_t at = 0; at < size;) {
-		struct arch_insn insn;
-		const char *why = NULL;
-		bool leads_out = false;
-
-		if (!a->arch->decode(bytes + at, size - at, part.start + at, &insn))
-			return unreadable;
-		if (insn.flow == ARCH_FLOW_RETURN)
-			why = add_exit(a, part.start + at,
-				e->function ? SDT_TAIL_RETURN : SDT_OWN_EXIT, e);
-		else if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH)
-			why = leaves(a, symbol, &insn, e, &leads_out);
-		/*
-		 * Behind a call that the source says not to return, compilers may jump from a part
-		 * to the end of the function. This is no tail call: the frame still stands.
-		 */
-		if (is_behind_call && part.start != e->parts[0].start &&
-			insn.target == e->parts[0].end && insn.flow == ARCH_FLOW_JUMP)
-			leads_out = false;
-		is_behind_call = insn.flow == ARCH_FLOW_CALL;
-		if (leads_out && insn.flow == ARCH_FLOW_JUMP)
-			why = add_jump(a, part.start + at, insn.target, e);
-		if (why)
-			return why;
-		/* All jumps are counted before it is known which parts are the function's. */
-		if (insn.flow == ARCH_FLOW_INDIRECT_JUMP &&
-			!is_switch(a, e, bytes, at + insn.length))
-			e->why = unknown_jump;
-		else if (leads_out && insn.flow == ARCH_FLOW_BRANCH && !e->why)
-			e->why = conditional;
-		at += insn.length;
-	}
-	return NULL;
-}
-
-/* Does code outside the function's parts, near one of them, have a short branch into it? */
-static bool is_entered_shortly(const struct adding *a, const struct exits *e, size_t part)
-{
-	struct object_range range = e->parts[part];
-	uint64_t reach = a->arch->short_reach;
-
-	for (uint64_t at = range.start - reach; reach && at < range.end + reach; at++) {
-		struct object_function near;
-		AUTO_FREE uint8_t *bytes = NULL;
-		uint8_t unknown[2];
-		uint64_t target;
-		size_t size, own;
-
-		if (!object_function_at(a->object, at, &near) || near.range.end <= at) {
-			if (object_read(a->object, at, unknown, 2) == 2 &&
-				a->arch->short_branch(unknown, at, &target) &&
-				is_in(&range, 1, target, &own))
-				return true;
-			continue;
-		}
-		at = near.range.end - 1;
-		if (is_in(e->parts, e->part_count, near.range.start, &own))
-			continue;
-		size = near.range.end - near.range.start;
-		bytes = read_code(a, near.range);
-		if (!bytes)
-			return true;
-		for (size_t i = 0; i < size;) {
-			struct arch_insn insn;
-
-			if (!a->arch->decode(bytes + i, size - i, near.range.start + i, &insn) ||
-				((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
-					is_in(&range, 1, insn.target, &own)))
-				return true;
-			i += insn.length;
-		}
-	}
-	return false;
-}
-
-/*
- * Checks that only jumps of this function lead to its parts without a name. Otherwise, lists the
- * first of the others, and forgets all that was found.
- */
-static bool are_own(const struct adding *a, struct exits *e)
-{
-	for (size_t i = 1; i < e->part_count; i++) {
-		const struct split *part = splits_at(a->split, e->parts[i].start);
-
-		if (!part || (part->references == e->entered[i] && !is_entered_shortly(a, e, i)))
-			continue;
-		e->others[e->other_count++] = e->parts[i];
-		e->part_count = 1;
-		e->entered[0] = 0;
-		e->count = e->count_before;
-		e->function_count = e->functions_before;
-		return false;
-	}
-	return true;
-}
-
-static const char *search_parts(const struct adding *a, const char *symbol, struct exits *e)
-{
-	for (size_t i = 0; i < e->part_count; i++) {
-		AUTO_FREE uint8_t *bytes = read_code(a, e->parts[i]);
-		const char *why;
-
-		if (!bytes)
-			return unreadable;
-		why = find_in_part(a, symbol, e->parts[i], bytes, e);
-		if (why)
-			return why;
-	}
-	return NULL;
-}
-
-/* Finds the exits in e->functions[e->function]. Returns NULL, or why they are unknown. */
-static const char *find_in_function(const struct adding *a, const char *symbol, struct exits *e)
-{
-	const char *why;
-
-	e->parts[0] = a->range;
-	e->part_count = 1;
-	e->entered[0] = 0;
-	e->other_count = 0;
-	e->functions_before = e->function_count;
-	e->count_before = e->count;
-	do {
-		e->why = NULL;
-		why = e->other_count < PARTS_MAX ? search_parts(a, symbol, e) : too_many_parts;
-		if (why)
-			return why;
-	} while (!are_own(a, e));
-	return e->why;
-}
-
-/* Makes a function that returns for another one the one that is searched; adds its entry. */
-static const char *enter_tail(struct adding *a, const char **symbol_ret, struct exits *e)
-{
-	const char *symbol, *why;
-	AUTO_FREE char *plain = NULL;
-	uint64_t start;
-
-	a->range = e->functions[e->function];
-	symbol = object_symbol_at(a->object, a->range.start, &start);
-	*symbol_ret = symbol && start == a->range.start ? symbol : "";
-	plain = plain_name(*symbol_ret);
-	if (!plain || strcmp(plain, a->name) == 0)
-		return plain ? circle : unreadable;
-	find_entry(a);
-	memcpy(e->frames[e->function], a->entry.slot, sizeof(a->entry.slot));
-	why = add_exit(a, a->range.start, SDT_TAIL_ENTRY, e);
-	if (why)
-		return why;
-	e->items[e->count - 1].frame = e->frames[e->function];
-	return find_loop(a);
-}
-
-/* Finds the exits of a function. Returns NULL, or why they are unknown. */
-static const char *find_exits(struct adding *a, const char *symbol, struct exits *e)
-{
-	const char *why = NULL;
-
-	for (; e->function < e->function_count && !why; e->function++) {
-		if (e->function)
-			why = enter_tail(a, &symbol, e);
-		if (!why)
-			why = find_in_function(a, symbol, e);
-	}
-	a->range = e->functions[0];
-	for (size_t i = 0; i < e->count && !why; i++)
-		if (e->items[i].exit == SDT_OWN_EXIT || e->items[i].exit == SDT_TAIL_RETURN)
-			return NULL;
-	return why ? why : never_returns;
+	return add_note(data, note);
 }
 
 static struct probe_error *add_exits(struct adding *a, const char *symbol)
 {
 	AUTO_FREE char *name = NULL;
-	struct exits e = {.functions = {a->range},
-		.function_count = 1,
-		.note = {.provider = a->provider,
-			.kind = SDT_EXIT,
-			.pc = a->range.start,
-			.size = a->range.end - a->range.start,
-			.aliases = a->aliases,
-			.start = a->range.start,
-			.breaks = a->entry.breaks,
-			.args = a->arch->functions->return_args,
-			.frame = a->arch->functions->return_frame}};
-	struct probe_error *error = NULL;
+	struct sdt_note note = {.provider = a->provider,
+		.pc = a->code.range.start,
+		.start = a->code.range.start,
+		.size = a->code.range.end - a->code.range.start,
+		.aliases = a->aliases,
+		.refused = a->unknown};
 
-	if (asprintf(&name, "%s" SDT_RETURN, a->name) < 0)
+	if (asprintf(&name, "%s" SDT_RETURN, a->code.name) < 0)
 		return probe_error_no_memory();
-	if (!a->split->known)
-		error = splits_read(a->object, a->arch, a->split);
-	if (error)
-		return error;
-	e.note.name = name;
-	e.note.refused = a->unknown ? a->unknown : find_exits(a, symbol, &e);
-	if (e.note.refused)
-		error = add_note(a, &e.note);
-	for (size_t i = 0; i < e.count && !e.note.refused && !error; i++)
-		error = add_note(a, &e.items[i]);
-	free(e.items);
-	return error;
+	note.name = name;
+	return function_code_exits(&a->code, symbol, &note, add_exit, a);
 }
 
 /* ---- IFUNCs ----------------------------------------------------------------------------- */
@@ -742,7 +222,7 @@ struct chosen {
 static bool on_relocation(const struct object_relocation *relocation, void *data)
 {
 	struct chosen *chosen = data;
-	const struct arch *arch = chosen->a->arch;
+	const struct arch *arch = chosen->a->code.arch;
 	const struct module *own = chosen->a->module;
 	const struct object_segment *segment;
 	bool is_import = relocation->type == arch->functions->jump_slot ||
@@ -751,20 +231,20 @@ static bool on_relocation(const struct object_relocation *relocation, void *data
 
 	if (!(is_import && strcmp(relocation->symbol, chosen->name) == 0) &&
 		!(relocation->type == arch->functions->irelative && chosen->module == own &&
-			(uint64_t)relocation->addend == chosen->a->range.start))
+			(uint64_t)relocation->addend == chosen->a->code.range.start))
 		return true;
 	if (memory_read(chosen->a->modules->pid, relocation->address + chosen->module->bias, &value,
 		    sizeof(value)) != sizeof(value))
 		return true;
 	/* Until the first call, a slot leads to code of its own file that finds the function. */
 	segment = object_segment_of(own->object, value - own->bias);
-	if (!segment || !segment->executable || value - own->bias == chosen->a->range.start)
+	if (!segment || !segment->executable || value - own->bias == chosen->a->code.range.start)
 		return true;
 	chosen->address = value - own->bias;
 	return false;
 }
 
-/* Finds the function that the process has chosen for the IFUNC at a->range. */
+/* Finds the function that the process has chosen for the IFUNC at a->code.range. */
 static bool find_chosen(struct adding *a, const char *symbol)
 {
 	char *name = strndup(symbol, strcspn(symbol, "@"));
@@ -777,10 +257,10 @@ static bool find_chosen(struct adding *a, const char *symbol)
 			object_visit_relocations(chosen.module->object, on_relocation, &chosen);
 	}
 	free(name);
-	if (!chosen.address || !object_function_at(a->object, chosen.address, &function) ||
+	if (!chosen.address || !object_function_at(a->code.object, chosen.address, &function) ||
 		function.range.start != chosen.address)
 		return false;
-	a->range = function.range;
+	a->code.range = function.range;
 	return true;
 }
 
@@ -790,7 +270,7 @@ static bool find_chosen(struct adding *a, const char *symbol)
 static struct name *add_name(
 	struct adding *a, const char *symbol, struct object_range range, char *plain)
 {
-	if (plain && !charge(a, sizeof(*a->found) + strlen(plain)))
+	if (plain && !function_code_charge(&a->code, sizeof(*a->found) + strlen(plain)))
 		a->error = too_large(a);
 	else if (!plain || !ARRAY_ROOM(a->found, a->found_count))
 		a->error = probe_error_no_memory();
@@ -829,7 +309,8 @@ static bool is_mapped(const struct adding *a, uint64_t address)
 static bool on_symbol(const struct object_symbol *symbol, void *data)
 {
 	struct adding *a = data;
-	const struct object_segment *segment = object_segment_of(a->object, symbol->range.start);
+	const struct object_segment *segment =
+		object_segment_of(a->code.object, symbol->range.start);
 	struct name *name;
 
 	if (a->found_count > a->address_first &&
@@ -837,7 +318,7 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 		end_address(a);
 	if (!segment || !segment->executable || !is_mapped(a, symbol->range.start))
 		return true;
-	name = add_name(a, symbol->name, symbol->range, plain_name(symbol->name));
+	name = add_name(a, symbol->name, symbol->range, function_plain_name(symbol->name));
 	if (!name)
 		return false;
 	name->is_ifunc = symbol->is_ifunc;
@@ -859,7 +340,7 @@ static void find_all_chosen(struct adding *a)
 
 		if (!name->is_ifunc || !name->is_named)
 			continue;
-		a->range = name->range;
+		a->code.range = name->range;
 		if (!left) {
 			name->unknown = too_many_chosen;
 			continue;
@@ -869,11 +350,11 @@ static void find_all_chosen(struct adding *a)
 			name->unknown = not_chosen;
 			continue;
 		}
-		name->range = a->range;
+		name->range = a->code.range;
 		/* Its own name. This may move a->found. */
-		other = object_symbol_at(a->object, a->range.start, &start);
-		if (other && start == a->range.start)
-			add_name(a, other, a->range, plain_name(other));
+		other = object_symbol_at(a->code.object, a->code.range.start, &start);
+		if (other && start == a->code.range.start)
+			add_name(a, other, a->code.range, function_plain_name(other));
 	}
 }
 
@@ -944,13 +425,14 @@ static struct probe_error *remember(struct adding *a, const char *symbol)
 {
 	struct types_function *function;
 
-	if (probe_catalogue_find(a->catalogue, a->provider, a->name, SIZE_MAX) !=
+	if (probe_catalogue_find(a->catalogue, a->provider, a->code.name, SIZE_MAX) !=
 		catalogue_any_function(false))
 		return NULL;
 	if (!ARRAY_ROOM(a->undescribed, a->undescribed_count))
 		return probe_error_no_memory();
 	function = &a->undescribed[a->undescribed_count++];
-	*function = (struct types_function){a->range.start, strdup(symbol), strdup(a->name)};
+	*function =
+		(struct types_function){a->code.range.start, strdup(symbol), strdup(a->code.name)};
 	return function->symbol && function->name ? NULL : probe_error_no_memory();
 }
 
@@ -983,8 +465,8 @@ static struct probe_error *describe(struct adding *a)
 	struct probe_error *error = NULL;
 
 	if (a->undescribed_count)
-		error = catalogue_learn(
-			a->catalogue, a->object, a->provider, a->undescribed, a->undescribed_count);
+		error = catalogue_learn(a->catalogue, a->code.object, a->provider, a->undescribed,
+			a->undescribed_count);
 	return error ? error : set_sizes(a);
 }
 
@@ -993,20 +475,20 @@ static void add_function(struct adding *a, size_t i)
 {
 	const struct name *name = &a->found[i];
 
-	a->name = name->plain;
-	a->range = name->range;
+	a->code.name = name->plain;
+	a->code.range = name->range;
 	a->unknown = name->unknown;
-	find_entry(a);
+	function_code_entry(&a->code);
 	if (!a->error && a->catalogue)
 		a->error = remember(a, name->symbol);
-	if (!a->error && wants(a, a->name, false))
+	if (!a->error && wants(a, a->code.name, false))
 		a->error = add_entry(a);
-	if (!a->error && wants(a, a->name, true))
+	if (!a->error && wants(a, a->code.name, true))
 		a->error = add_exits(a, name->symbol);
 	for (size_t k = 0; k < a->count && !a->error; k++) {
 		uint64_t offset = pattern_offset(a->patterns[k]);
 
-		if (offset && names(a, k, a->name))
+		if (offset && names(a, k, a->code.name))
 			a->error = add_inside(a, offset);
 	}
 }
@@ -1044,7 +526,7 @@ static void add_inlined(struct adding *a, const char *name)
 	AUTO_FREE char *exits = NULL;
 	struct object_range copy;
 
-	a->error = types_inlined(a->object, name, plain_name, &copy);
+	a->error = types_inlined(a->code.object, name, function_plain_name, &copy);
 	if (a->error || copy.start >= copy.end)
 		return;
 	note.pc = note.start = copy.start;
@@ -1105,34 +587,28 @@ struct probe_error *select_functions(struct object *object, const char *path,
 	const struct probe_pattern *const *patterns, size_t count, const struct modules *modules,
 	const struct probe_catalogue *catalogue, struct sdt_functions *inout)
 {
-	struct adding a = {.object = object,
-		.modules = modules,
+	struct adding a = {.modules = modules,
 		.path = path,
 		.patterns = patterns,
 		.count = count,
 		.catalogue = catalogue,
 		.functions = inout,
 		.before = inout->count};
-	uint64_t budget;
+	const struct arch *arch;
 	bool is_wanted = false;
-	struct splits split = {0};
 
-	a.split = &split;
 	for (size_t i = 0; i < count; i++)
 		is_wanted |= names(&a, i, NULL);
-	a.arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
-	if (!a.arch || !a.arch->functions)
+	arch = is_wanted && object ? arch_of_machine(object_machine(object)) : NULL;
+	if (!arch || !arch->functions)
 		return NULL;
 	for (size_t i = 0; modules && i < modules->count; i++)
 		if (modules->items[i].object == object)
 			a.module = &modules->items[i];
-	budget = FUNCTION_MAX + OVERLAP_MAX * object_size(object);
-	a.budget = &budget;
 	a.provider = provider_of(path);
-	a.windows = malloc(sizeof(*a.windows));
-	if (!a.provider || !a.windows) {
+	if (!function_code_init(&a.code, object, arch) || !a.provider) {
+		function_code_deinit(&a.code);
 		free(a.provider);
-		free(a.windows);
 		return probe_error_no_memory();
 	}
 	if (a.before)
@@ -1146,7 +622,6 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		add_functions(&a);
 	if (!a.error)
 		add_without_symbol(&a);
-	lines_close(a.lines);
 	drop_names(&a, 0);
 	free(a.found);
 	free(a.aliases);
@@ -1159,8 +634,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		free(a.undescribed[i].name);
 	}
 	free(a.undescribed);
-	splits_deinit(&split);
-	free(a.windows);
+	function_code_deinit(&a.code);
 	free(a.provider);
 	return a.error;
 }

@@ -629,6 +629,59 @@ PROBE_MUST_CHECK struct probe_error *splits_read(
 struct split *splits_at(const struct splits *splits, uint64_t address);
 void splits_deinit(struct splits *splits);
 
+/* ---- The code of functions (function_code.c) ---------------------------------------------------
+ */
+
+/* Names, code and notes of a file's functions may take this many times the file's size. */
+enum { FUNCTIONS_OVERLAP_MAX = 64 };
+
+/* The code of a file's functions: of one after the other, whose `range` and `name` the caller sets.
+ */
+struct function_code {
+	struct object *object;
+	const struct arch *arch;
+	struct object_range range;
+	const char *name; /* without version and parameters */
+	/* Its entry, and why that cannot be patched, or NULL. */
+	struct arch_entry entry;
+	const char *entry_refused;
+	struct lines *lines; /* NULL if there is no line table, or it was not looked for */
+	bool lines_tried;
+	struct splits split; /* what compilers split off, without a name */
+	/*
+	 * Bytes of names, code and notes that may be read and made: in a hostile file, each
+	 * function may have all of the file.
+	 */
+	uint64_t budget;
+	struct arch_windows *windows; /* too large for a stack */
+};
+
+/* Returns false if out of memory; function_code_deinit() is due even then. */
+bool function_code_init(struct function_code *code, struct object *object, const struct arch *arch);
+void function_code_deinit(struct function_code *code);
+/* Takes bytes from the budget. Returns false if there are fewer. */
+bool function_code_charge(struct function_code *code, size_t bytes);
+/* Returns the code in a range, which the caller frees; NULL if it cannot be read, or no more. */
+uint8_t *function_code_read(struct function_code *code, struct object_range range);
+/* Finds out what has to stay at the entry. */
+void function_code_entry(struct function_code *code);
+/* Returns NULL if each thread at the first instruction was called, or why not. */
+const char *function_code_loop(struct function_code *code);
+/* Returns NULL if an instruction begins at the offset, or why there is no site. */
+const char *function_code_inside(struct function_code *code, uint64_t offset);
+/*
+ * Adds the sites of the function's exits by add(): copies of a note, or the note itself with the
+ * reason if they are refused. `symbol` is the function's full one.
+ */
+PROBE_MUST_CHECK struct probe_error *function_code_exits(struct function_code *code,
+	const char *symbol, struct sdt_note *inout,
+	struct probe_error *(*add)(void *data, const struct sdt_note *note), void *data);
+/*
+ * Returns a symbol's name without version, demangled, and without parameters, which the caller
+ * frees. NULL if memory is short.
+ */
+char *function_plain_name(const char *symbol);
+
 /* ---- Select ---------------------------------------------------------------------------------- */
 
 /* The probes and sites of a process that a request names. */
