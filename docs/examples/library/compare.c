@@ -4,20 +4,23 @@
  */
 #include <stdbool.h>
 
+#include <probe/catalogue.h>
 #include <probe/reader.h>
 #include <probe/summary.h>
 
 #include "example.h"
 
-static struct probe_summary *summarize(const char *folder)
+static struct probe_summary *summarize(const char *folder, struct probe_catalogue *catalogue)
 {
 	static const char *const keys[] = {"tid"};
-	const struct probe_summary_options options = {.keys = keys, .key_count = 1, .pairs = true};
+	const struct probe_summary_options options = {
+		.keys = keys, .key_count = 1, .pairs = true, .catalogue = catalogue};
 	struct probe_summary *summary;
 	struct probe_reader *reader;
 	struct probe_event event;
 	bool there;
 
+	check(probe_catalogue_load(catalogue, folder));
 	check(probe_summary_create(&options, &summary));
 	check(probe_reader_open(folder, &reader));
 	for (;;) {
@@ -34,14 +37,16 @@ int main(int argc, char **argv)
 {
 	struct probe_summary_view views[2] = {{.top = 5, .ascii = true}, {.top = 5, .ascii = true}};
 	struct probe_summary *summaries[2];
+	struct probe_catalogue *catalogue;
 	size_t length;
 	char *text;
 
 	if (argc != 3)
 		return 2;
+	check(probe_catalogue_create(&catalogue));
 	for (int i = 0; i < 2; i++) {
 		views[i].title = argv[i + 1];
-		summaries[i] = summarize(argv[i + 1]);
+		summaries[i] = summarize(argv[i + 1], catalogue);
 	}
 	check(probe_summary_compare(summaries[0], &views[0], summaries[1], &views[1],
 		PROBE_SUMMARY_TEXT, &text, &length));
@@ -50,5 +55,6 @@ int main(int argc, char **argv)
 	check(probe_summary_check_keys(summaries[0], summaries[1]));
 	for (int i = 0; i < 2; i++)
 		probe_summary_free(summaries[i]);
+	probe_catalogue_free(catalogue);
 	return 0;
 }

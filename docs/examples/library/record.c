@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <probe/catalogue.h>
 #include <probe/ctf.h>
 #include <probe/pattern.h>
 #include <probe/target.h>
@@ -53,8 +54,9 @@ static void write_losses(const struct writing *w)
 
 int main(int argc, char **argv)
 {
-	const struct probe_session_options options = {.kind = PROBE_SESSION_RECORD};
+	struct probe_session_options options = {.kind = PROBE_SESSION_RECORD};
 	struct probe_report report = {0};
+	struct probe_catalogue *catalogue;
 	struct probe_pattern *pattern;
 	struct probe_target *target;
 	struct writing w;
@@ -63,11 +65,14 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		return 2;
 	check(probe_ctf_create(argv[1], NULL, &w.ctf));
-	check(probe_pattern_parse(argv[2], &pattern));
+	check(probe_catalogue_create(&catalogue));
+	options.catalogue = catalogue;
+	check(probe_pattern_parse_named(argv[2], catalogue, &pattern));
 	check(probe_target_spawn(argv + 3, &target));
 	{
 		const struct probe_pattern *const patterns[] = {pattern};
-		const struct probe_request request = {.patterns = patterns, .pattern_count = 1};
+		const struct probe_request request = {
+			.patterns = patterns, .pattern_count = 1, .catalogue = catalogue};
 
 		check(probe_session_start(target, &request, &options, &report, &w.session));
 		probe_report_deinit(&report);
@@ -85,11 +90,14 @@ int main(int argc, char **argv)
 	check(probe_ctf_forget(w.ctf, w.session));
 	probe_session_free(w.session);
 	check(probe_ctf_flush(w.ctf));
+	/* What debug information says of functions, for readers where the program is not. */
+	check(probe_catalogue_save(catalogue, argv[1]));
 	printf("%llu bytes\n", (unsigned long long)probe_ctf_bytes(w.ctf));
 	/* An error ends this program; one that goes on, as on a full disk, asks what is missing. */
 	printf("%llu hits not written\n", (unsigned long long)probe_ctf_unwritten(w.ctf));
 	probe_ctf_free(w.ctf);
 	probe_target_close(target);
 	probe_pattern_free(pattern);
+	probe_catalogue_free(catalogue);
 	return 0;
 }
