@@ -131,7 +131,10 @@ void arch_windows_init(
  */
 size_t arch_windows_find(const struct arch_windows *windows, uint64_t address);
 
-/* The search of a module's code, and the functions that receive findings. */
+/*
+ * The search of a module's code, and the functions that receive findings. All but reference() may
+ * be NULL.
+ */
 struct arch_scan {
 	const struct arch_windows *windows;
 	/* addresses may also be plain 32-bit constants */

@@ -318,7 +318,8 @@ struct state {
 static void take(const struct arch_scan *scan, uint64_t at, uint64_t address)
 {
 	arch_scan_target(scan, address);
-	scan->constant(scan->data, at, address);
+	if (scan->constant)
+		scan->constant(scan->data, at, address);
 }
 
 static bool is_add(uint32_t insn)
@@ -399,7 +400,8 @@ static void check_relative(struct state *s, uint32_t insn, uint64_t at)
 
 	switch (kind) {
 	case AARCH64_ADR:
-		s->scan->label(s->scan->data, at);
+		if (s->scan->label)
+			s->scan->label(s->scan->data, at);
 		take(s->scan, at, target);
 		break;
 	case AARCH64_ADRP:
@@ -470,7 +472,8 @@ static void aarch64_scan_function(
 			if (lows.bits[insn & 31][low / 64] >> low % 64 & 1 &&
 				page + low - address < length) {
 				arch_scan_target(scan, page + low);
-				scan->label(scan->data, address + i);
+				if (scan->label)
+					scan->label(scan->data, address + i);
 			}
 	}
 }

@@ -299,7 +299,7 @@ static void check_target(
 	uint64_t target = address + i + 1 + DISPLACEMENT + (int64_t)displacement(bytes + i + 1);
 
 	arch_scan_target(scan, target);
-	if (i > 0 && is_lea(bytes[i - 1], bytes[i]))
+	if (scan->constant && i > 0 && is_lea(bytes[i - 1], bytes[i]))
 		scan->constant(scan->data, address + i, target);
 }
 

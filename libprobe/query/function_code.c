@@ -97,19 +97,6 @@ static void on_branch(void *data, size_t site, uint64_t target)
 	*(bool *)data = true;
 }
 
-static void on_constant(void *data, uint64_t at, uint64_t address)
-{
-	(void)data;
-	(void)at;
-	(void)address;
-}
-
-static void on_label(void *data, uint64_t at)
-{
-	(void)data;
-	(void)at;
-}
-
 /* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
 static bool may_branch(struct function_code *code, const uint8_t *bytes)
 {
@@ -122,11 +109,8 @@ static bool may_branch(struct function_code *code, const uint8_t *bytes)
 
 	arch_windows_init(code->windows, &before, 1, 2);
 	arch->scan(bytes, size, range.start,
-		&(struct arch_scan){.windows = code->windows,
-			.data = &ret,
-			.reference = on_branch,
-			.constant = on_constant,
-			.label = on_label});
+		&(struct arch_scan){
+			.windows = code->windows, .data = &ret, .reference = on_branch});
 	for (size_t i = 0; arch->short_branch && i + 2 <= size && !ret; i++)
 		ret = arch->short_branch(bytes + i, range.start + i, &target) &&
 		      target == range.start;

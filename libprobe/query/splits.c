@@ -53,19 +53,6 @@ static void on_reference(void *data, size_t site, uint64_t target)
 		count(c->splits, target, c->starts_only);
 }
 
-static void on_constant(void *data, uint64_t at, uint64_t address)
-{
-	(void)data;
-	(void)at;
-	(void)address;
-}
-
-static void on_label(void *data, uint64_t at)
-{
-	(void)data;
-	(void)at;
-}
-
 /* Finds the next function that is not empty. */
 static bool next(struct object *object, uint64_t address, struct object_function *ret)
 {
@@ -95,11 +82,8 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 	struct splits *splits, bool starts_only, const uint8_t *file, size_t file_size)
 {
 	struct counting *c = calloc(1, sizeof(*c));
-	struct arch_scan scan = {.position_dependent = starts_only,
-		.data = c,
-		.reference = on_reference,
-		.constant = on_constant,
-		.label = on_label};
+	struct arch_scan scan = {
+		.position_dependent = starts_only, .data = c, .reference = on_reference};
 	const struct object_segment *segments;
 	struct object_function function;
 	bool ok = c != NULL;
