@@ -28,9 +28,8 @@ struct plan_way {
 	 * after their nops.
 	 */
 	uint16_t lead;
-	/* The function's entry and exit share the patch; the exit is so many bytes behind it. */
-	bool has_exit;
-	uint8_t exit_at;
+	bool has_exit;	 /* the function's entry and exit share the patch */
+	uint8_t exit_at; /* bytes from the patch to the exit */
 };
 
 /* Addresses are link-time. */

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 	check(probe_ctf_forget(w.ctf, w.session));
 	probe_session_free(w.session);
 	check(probe_ctf_flush(w.ctf));
-	/* What debug information says of functions, for readers where the program is not. */
+	/* Readers know the functions' arguments by this, also on machines without the program. */
 	check(probe_catalogue_save(catalogue, argv[1]));
 	printf("%llu bytes\n", (unsigned long long)probe_ctf_bytes(w.ctf));
 	/* An error ends this program; one that goes on, as on a full disk, asks what is missing. */

@@ -104,7 +104,7 @@ static void overlap(void **state)
 	sdt_functions_deinit(&functions);
 }
 
-/* Of a name's versions, each process chooses the function for two, and one is known. */
+/* A name has three versions: each process chooses the function for two, and one is known. */
 static void versions(void **state)
 {
 	static const char symbols[] = ".type first, %gnu_indirect_function\n"

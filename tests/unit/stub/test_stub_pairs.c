@@ -416,7 +416,7 @@ static void tail_calls(void **state)
 		}
 		assert_int_equal(unmatched(c), 0);
 		assert_int_equal(own_flight(c)->depth, 0);
-		/* Of too many at once, the outermost are lost. */
+		/* If too many frames are marked at once, the outermost marks are lost. */
 		for (uint64_t i = 0; i < COMPARED_DEPTH + 5; i++)
 			t.call(8000 - 8 * i, 0, 0);
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 5);
