@@ -218,21 +218,23 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 /* Stores identity and data of a start event at time VALUE in place SET of the entry at RIGHT. */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
-	bool keeps = action_keeps_begins(p->at->action);
+	const struct arch_flights *flights = &p->at->action->flights;
+	bool keeps = action_keeps_begins(p->at->action),
+	     has_time = !flights->gives && !flights->marks;
 
 	keep_identity(f, p);
 	if (keeps)
-		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->at->action->flights.record);
+		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)flights->record);
 	if (keeps && action_has_spans(p->at->action)) {
 		keep_record(f, p);
 	} else {
 		if (keeps)
 			keep_arguments(f, p);
-		if (!p->at->action->flights.gives && !p->at->action->flights.marks)
+		if (has_time)
 			form_now(f, p);
 	}
-	if (p->at->action->flights.gives || p->at->action->flights.marks)
-		form_const(f, FORM_VALUE, p->at->action->flights.marks ? TAIL_JUMPED : 0);
+	if (!has_time)
+		form_const(f, FORM_VALUE, flights->marks ? TAIL_JUMPED : 0);
 	if (keeps)
 		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 }
