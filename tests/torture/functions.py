@@ -18,6 +18,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -173,7 +174,7 @@ int main(void)
 		self = &shadows[i];
 		swapcontext(&scheduler, &shadows[i].context);
 		if (any(23) == 0)
-			anew(i); /* what was going on there never returns */
+			anew(i); /* the calls on that stack never return */
 	}
 	for (int i = 0; i < FUNCTIONS; i++)
 		printf("%d %lu %lu %lu\n", i, figures[i].entries, figures[i].returns, figures[i].sum);
@@ -217,8 +218,8 @@ class Program:
 
     def value(self, f):
         return self.rng.choice(
-            ["a%d" % i for i in range(f.count)] + ["x", "x", "i64(%d)" % self.rng.randrange(100)]
-        ).replace("i64(", "(i64)(")
+            ["a%d" % i for i in range(f.count)] + ["x", "x", "(i64)(%d)" % self.rng.randrange(100)]
+        )
 
     def arguments(self, f, callee):
         return ", ".join(self.value(f) for _ in range(callee.count))
@@ -378,8 +379,8 @@ def refused(probectl, program):
     return ret
 
 
-def compare(program, figures, hits, rows):
-    """Returns a list of what differs."""
+def sum_up(program, hits):
+    """Returns what is wrong, and by name: numbers of hits, sums of values; names with unknown values."""
     wrong = []
     counts, sums, unknown = collections.Counter(), collections.Counter(), set()
     for hit in hits:
@@ -391,7 +392,6 @@ def compare(program, figures, hits, rows):
             continue
         f = program.functions[int(name[len(PREFIX):-len(":return")])]
         if f.kind == "double":
-            import struct
             value = struct.unpack("<Q", struct.pack("<d", hit["args"][1]))[0] if hit["args"][1] is not None else 0
         else:
             value = hit["args"][0]
@@ -427,7 +427,6 @@ def run(probectl, folder, seed, totals):
         pairs = Controller(probectl, folder, "pairs%d" % seed, [
             "-p", str(target.pid), "-t", "latency", "fn:%s:%s*" % (base, PREFIX)])
         pairs.wait()
-        told = open(each.err).read() + open(pairs.err).read()
         target.stdin.write(b"go\n")
         target.stdin.flush()
         figures = {}
@@ -446,7 +445,7 @@ def run(probectl, folder, seed, totals):
     finally:
         target.kill()
     why = refused(probectl, path)
-    wrong_values, counts, sums, unknown = compare(program, figures, hits, rows)
+    wrong_values, counts, sums, unknown = sum_up(program, hits)
     wrong += wrong_values
     traced = set(re.findall(r"fn:[^:]*:(%s\d+(?::return)?): \d+ hits?, 0 lost" % PREFIX, told))
     for f in program.functions:

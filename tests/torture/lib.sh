@@ -234,8 +234,8 @@ torture_library()
 	program_end
 }
 
-# others_on KIND: another tool at 60 functions of the file of the first of `functions`: a kernel uprobe
-# at each, or gdb with a breakpoint at each. others_off: it leaves. false if the machine has none.
+# others_on KIND: begins another tool at 60 functions of the file of the first of `functions`: a kernel
+# uprobe at each, or gdb with a breakpoint at each. Fails if the machine has no such tool.
 others_on()
 {
 	local path name
@@ -275,6 +275,7 @@ others_on()
 		pause
 	done
 }
+# others_off: ends it, and counts it in `beside`
 others_off()
 {
 	[ ! -e "$SCRATCH/script" ] || kill -STOP "$target_pid"
@@ -282,6 +283,7 @@ others_off()
 	exec {others_in}>&-
 	wait "$others_pid"
 	kill -CONT "$target_pid" # if the signal came when gdb was about to leave
+	beside=$((beside + 1))
 }
 
 # torture_functions PROGRAM ROUNDS: all its functions on and off, also beside uprobes and a debugger,
@@ -312,7 +314,6 @@ torture_functions()
 				# At a breakpoint, a hot function takes milliseconds.
 				if [ "$kind" = gdb ]; then sleep 0.5; else program_check; fi
 				others_off
-				beside=$((beside + 1))
 			}
 			program_check
 			ctl disable --force "${p[@]}"
@@ -323,7 +324,6 @@ torture_functions()
 				ctl trace -c -d 0.2 "${p[@]}"
 				program_check
 				others_off
-				beside=$((beside + 1))
 			}
 			;;
 		6)
@@ -331,7 +331,6 @@ torture_functions()
 				! "$PROBECTL" trace -c -d 0.2 "${p[@]}" >"$SCRATCH/out" 2>&1 ||
 					fail "a process of gdb was traced"
 				others_off
-				beside=$((beside + 1))
 			}
 			;;
 		7)
