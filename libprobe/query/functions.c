@@ -122,8 +122,9 @@ static int compare_notes(const void *a, const void *b)
 }
 
 /* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
-static struct probe_error *add_note(struct adding *a, const struct sdt_note *note)
+static struct probe_error *add_note(void *data, const struct sdt_note *note)
 {
+	struct adding *a = data;
 	struct sdt_functions *functions = a->functions;
 	struct sdt_note **known = a->before ? bsearch(&note, functions->items, a->before,
 						      sizeof(*functions->items), compare_notes)
@@ -184,11 +185,6 @@ static struct probe_error *add_inside(struct adding *a, uint64_t offset)
 	return add_note(a, &note);
 }
 
-static struct probe_error *add_exit(void *data, const struct sdt_note *note)
-{
-	return add_note(data, note);
-}
-
 static struct probe_error *add_exits(struct adding *a, const char *symbol)
 {
 	AUTO_FREE char *name = NULL;
@@ -202,7 +198,7 @@ static struct probe_error *add_exits(struct adding *a, const char *symbol)
 	if (asprintf(&name, "%s" SDT_RETURN, a->code.name) < 0)
 		return probe_error_no_memory();
 	note.name = name;
-	return function_code_exits(&a->code, symbol, &note, add_exit, a);
+	return function_code_exits(&a->code, symbol, &note, add_note, a);
 }
 
 /* ---- IFUNCs ----------------------------------------------------------------------------- */
@@ -330,7 +326,7 @@ static bool on_symbol(const struct object_symbol *symbol, void *data)
 /* Finds the functions that the process has chosen for the names of IFUNCs. */
 static void find_all_chosen(struct adding *a)
 {
-	/* Each one is searched in all files. */
+	/* Each name is searched for in all files. */
 	size_t left = CHOSEN_MAX;
 
 	for (size_t i = 0, count = a->found_count; i < count && !a->error; i++) {
