@@ -40,7 +40,7 @@ enum {
 	FLOATS_MAX = 8,
 	IN_REGISTERS = 16, /* bytes of the largest structure that is returned in registers */
 	CHAIN_MAX = 32,	   /* typedefs and qualifiers of a type */
-	NESTING_MAX = 64,  /* of blocks and inlined functions */
+	NESTING_MAX = 64,  /* nesting of blocks and inlined functions */
 	DEPTH_MAX = 8,	   /* nesting of name spaces, classes and anonymous structures */
 	ENUMERATORS_MAX = 256,
 	TEXT_MAX = 900 * 1024, /* a catalogue file has at most 1 MiB */

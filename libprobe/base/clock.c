@@ -36,7 +36,7 @@
 
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 enum {
-	READINGS = 5,	/* of which the least disturbed one counts */
+	READINGS = 5,	/* readings of two clocks that are compared, at most */
 	NEAR_NS = 200,	/* allowed distance between a line and a pair */
 	SET_NS = 20000, /* how much two readings may differ although the clock was not set */
 	CORRECTION = 2	/* a correction runs at most this many times faster or slower */

@@ -249,8 +249,7 @@ struct planning {
 	const struct rows *rows; /* the rows of `all` */
 	const struct plan_order *order;
 	struct plan *plans;
-	/* For exits inside the jump at their function's entry: the entry's plan. Others have pc 0.
-	 */
+	/* Plans of entries whose jump covers the exit of the same index; others have pc 0. */
 	struct plan *entries;
 	size_t count;
 	struct neighbour *neighbours;

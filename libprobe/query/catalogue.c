@@ -128,7 +128,7 @@ struct learned_file {
 	struct learned_file *next; /* the one learned before */
 	struct catalogue_file file;
 	struct map by_name; /* struct probe_meaning * by the probe's name */
-	char *text;	    /* of the file */
+	char *text;	    /* the file as it was learned */
 	char object[];	    /* which object it is about */
 };
 

@@ -189,9 +189,9 @@ void function_code_entry(struct function_code *code)
 struct exits {
 	/* The functions in which it may end: itself, then those that its tail calls lead to. */
 	struct object_range functions[TAILS_MAX];
-	char frames[TAILS_MAX][ARCH_ENTRY_SLOT]; /* at their entries */
+	char frames[TAILS_MAX][ARCH_ENTRY_SLOT]; /* operands: the frame at each entry */
 	size_t function_count;
-	/* The one that is searched, and what there was before. */
+	/* The index of the function that is searched, and what was counted before it. */
 	size_t function, functions_before, count_before;
 	/* That function, then what the compiler split off, and how often their jumps lead there. */
 	struct object_range parts[PARTS_MAX];

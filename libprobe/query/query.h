@@ -169,7 +169,8 @@ bool catalogue_is_reserved(const char *word, size_t length);
  * Returns true if the pattern names one probe, without wildcards, regular expression or predicate.
  */
 bool pattern_is_exact(const struct probe_pattern *pattern);
-/* Returns the function that a pattern names exactly; NULL if it names no file, unless `any_file`.
+/*
+ * Returns the function that a pattern names exactly; NULL if it names no file, unless `any_file`.
  */
 const char *pattern_function(const struct probe_pattern *pattern, bool any_file);
 
@@ -635,8 +636,7 @@ void splits_deinit(struct splits *splits);
 /* Names, code and notes of a file's functions may take this many times the file's size. */
 enum { FUNCTIONS_OVERLAP_MAX = 64 };
 
-/* The code of a file's functions: of one after the other, whose `range` and `name` the caller sets.
- */
+/* The code of one function of a file after the other: the caller sets `range` and `name`. */
 struct function_code {
 	struct object *object;
 	const struct arch *arch;

@@ -505,7 +505,6 @@ struct own_stream {
 	const char *why;
 };
 
-/* Prepares a stream whose `size` and `room` the caller has set. Returns false if out of memory. */
 void own_stream_deinit(struct own_stream *stream);
 
 /*

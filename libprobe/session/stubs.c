@@ -492,7 +492,7 @@ struct data_needs session_needs(const struct probe_session *session)
 	const struct probe_session_options *o = &session->options;
 	const struct probe_gather *g = &o->gather;
 	struct data_needs needs = {0};
-	bool marks = false; /* of tail calls */
+	bool marks = false; /* does a site mark tail calls? */
 	long threads;
 
 	if (o->kind == PROBE_SESSION_RECORD)
