@@ -104,7 +104,7 @@ target=all
 [ "$quick" = 0 ] || target=$SCRATCH/build/libcli.a
 compilers=()
 for program in cc1 collect2 as ld; do
-	path=$("${CC:-gcc}" -print-prog-name=$program)
+	path=$(${CC:-gcc} -print-prog-name=$program)
 	[[ $path == */* ]] || path=$(type -P "$path")
 	compilers+=(--exe "$path")
 done

@@ -33,22 +33,27 @@ for argument; do
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
+[ -x "$BUILD/tests/targets/loop" ] || {
+	echo "run.sh: the programs that are traced are not built: make targets" >&2
+	exit 1
+}
+
 # The measuring programs; the compiler may be there without LTTng.
 tools=$BUILD/bench
 mkdir -p "$tools"
 flags=(-O2 -std=gnu11 -D_GNU_SOURCE -Itests/bench)
-cc=${CC:-gcc}
-"$cc" "${flags[@]}" -o "$tools/stopwatch" tests/bench/stopwatch.c || exit 1
-"$cc" "${flags[@]}" -o "$tools/attach" tests/bench/attach.c || exit 1
-"$cc" "${flags[@]}" -o "$tools/called" tests/bench/called.c || exit 1
-"$cc" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
-"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/events" tests/bench/events.c \
+read -ra cc <<<"${CC:-gcc}"
+"${cc[@]}" "${flags[@]}" -o "$tools/stopwatch" tests/bench/stopwatch.c || exit 1
+"${cc[@]}" "${flags[@]}" -o "$tools/attach" tests/bench/attach.c || exit 1
+"${cc[@]}" "${flags[@]}" -o "$tools/called" tests/bench/called.c || exit 1
+"${cc[@]}" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
+"${cc[@]}" "${flags[@]}" -Ilibprobe/include -o "$tools/events" tests/bench/events.c \
 	-L"$BUILD" -lprobe_events -lprobe_pmtrace || exit 1
-"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self" tests/bench/self.c "$BUILD/libprobe.so" \
+"${cc[@]}" "${flags[@]}" -Ilibprobe/include -o "$tools/self" tests/bench/self.c "$BUILD/libprobe.so" \
 	-Wl,-rpath,"$BUILD" -lpthread || exit 1
-"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self_copied" tests/bench/self.c \
+"${cc[@]}" "${flags[@]}" -Ilibprobe/include -o "$tools/self_copied" tests/bench/self.c \
 	"$BUILD/libprobe.a" -lelf -liberty -ldl -lpthread || exit 1
-"$cc" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
+"${cc[@]}" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
 	2>/dev/null || rm -f "$tools/lttng_loop"
 
 printf '%s, Linux %s, %s CPUs of %s, load %s\n' "$(date +%F)" "$(uname -r)" "$(nproc)" \
