@@ -29,6 +29,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 
@@ -700,14 +701,8 @@ static bool has_function(const struct describer *d, Dwarf_Die *unit)
 
 static void write_all(int to, const char *text, size_t length)
 {
-	while (length) {
-		ssize_t got = write(to, text, length);
-
-		if (got <= 0)
-			_exit(EXIT_FAILURE);
-		text += got;
-		length -= (size_t)got;
-	}
+	if (!file_write(to, text, length))
+		_exit(EXIT_FAILURE);
 }
 
 /* Calls a function for each unit. With -gsplit-dwarf, most of a unit is in another file. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads small files of /proc and /sys, and opens output files safely. */
+/* Reads small files of /proc and /sys, writes to descriptors, and opens output files safely. */
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
@@ -16,6 +16,8 @@ enum { FILE_MODE = 0600, FOLDER_MODE = 0700 };
 size_t file_read(const char *path, char *buffer, size_t size);
 /* Reads a whole file, but drops text beyond `size`. */
 size_t file_read_whole(const char *path, char *buffer, size_t size);
+/* Writes all bytes. Returns false with errno on failure. */
+bool file_write(int fd, const void *bytes, size_t size);
 
 /*
  * Opens a folder, or with `make` creates it. Like probe_output_open() (probe/sink.h), follows no

@@ -21,6 +21,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
 
@@ -508,8 +509,7 @@ struct probe_error *probe_catalogue_save(
 
 		if (!path)
 			error = probe_error_no_memory();
-		else if (fd < 0 ? errno != EEXIST
-				: write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		else if (fd < 0 ? errno != EEXIST : !file_write(fd, text, strlen(text)))
 			error = probe_error_system(errno, "cannot write %s", path);
 	}
 	return error;

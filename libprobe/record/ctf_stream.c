@@ -249,26 +249,6 @@ enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many
 
 /* ---- Metadata ------------------------------------------------------------------ */
 
-/* Returns false with errno on failure. */
-static bool write_all(int fd, const void *bytes, size_t size)
-{
-	const char *at = bytes;
-
-	while (size) {
-		ssize_t n = write(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			errno = ENOSPC;
-		if (n <= 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static struct probe_error *write_metadata(struct ctf_part *part)
 {
 	static const char draft[] = ".metadata.new";
@@ -287,7 +267,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		error = probe_error_no_memory();
 	else if (fd < 0)
 		error = probe_error_system(errno, "cannot create the metadata");
-	else if (!write_all(fd, text.data, text.length))
+	else if (!file_write(fd, text.data, text.length))
 		error = probe_error_system(errno, "cannot write the metadata");
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the metadata");
@@ -576,7 +556,7 @@ static void do_next(struct ctf_writer *writer)
 
 	if (!writer->failed) {
 		pthread_mutex_unlock(&writer->lock);
-		done = write_all(job->fd, job->bytes, job->size);
+		done = file_write(job->fd, job->bytes, job->size);
 		pthread_mutex_lock(&writer->lock);
 	}
 	job->done = done;
