@@ -470,16 +470,21 @@ static struct probe_error *describe(struct adding *a)
 static void add_function(struct adding *a, size_t i)
 {
 	const struct name *name = &a->found[i];
+	bool entry = wants(a, name->plain, false), exits = wants(a, name->plain, true);
 
 	a->code.name = name->plain;
 	a->code.range = name->range;
 	a->unknown = name->unknown;
-	function_code_entry(&a->code);
+	a->code.entry = (struct arch_entry){0};
+	a->code.entry_refused = NULL;
+	/* It may start a process that reads the line table. */
+	if (!a->unknown && (entry || exits))
+		function_code_entry(&a->code);
 	if (!a->error && a->catalogue)
 		a->error = remember(a, name->symbol);
-	if (!a->error && wants(a, a->code.name, false))
+	if (!a->error && entry)
 		a->error = add_entry(a);
-	if (!a->error && wants(a, a->code.name, true))
+	if (!a->error && exits)
 		a->error = add_exits(a, name->symbol);
 	for (size_t k = 0; k < a->count && !a->error; k++) {
 		uint64_t offset = pattern_offset(a->patterns[k]);
