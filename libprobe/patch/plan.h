@@ -89,6 +89,8 @@ struct plan_ops {
 	bool is_double;
 	/* tried only for sites where all other plans are impossible */
 	bool is_last;
+	/* the jump may be a short one, which leads to one of plan->spares */
+	bool takes_spares;
 	/* Sets the plan_way by the bytes at a site, without a search. May be NULL. */
 	void (*look)(const struct planning *p, struct plan *plan);
 	/*

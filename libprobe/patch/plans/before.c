@@ -128,19 +128,15 @@ static const char *ask(struct object *object, const struct arch *arch, const str
 	return NULL;
 }
 
-/* Examines sites for jumps of this length. */
-static struct probe_error *examine_jump(struct planning *p, uint8_t jump)
+/* Asks for proofs of jumps of this length. */
+static struct probe_error *ask_all(struct planning *p, uint8_t jump, struct plan *asked)
 {
 	const struct arch *arch = p->arch;
-	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
-	struct probe_error *error;
 	/* A toggle's last byte must not be before the moved instructions. */
 	const uint8_t margin = arch->toggle ? arch->toggle->offset + arch->toggle->covers - 1 : 1;
 	const char *reason;
-	size_t length, last;
+	size_t last;
 
-	if (!asked)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
@@ -163,14 +159,20 @@ static struct probe_error *examine_jump(struct planning *p, uint8_t jump)
 					.need = (uint8_t)(plan->pc - asked[i].pc + last),
 					.margin = margin});
 	}
-	error = plan_prove(p);
-	for (size_t i = 0; i < p->count && !error; i++) {
+	return NULL;
+}
+
+/* Sets the ways of sites that have none yet by the answers for jumps of this length. */
+static void set_all(const struct planning *p, uint8_t jump, const struct plan *asked)
+{
+	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 		const struct plan_way *answer = &asked[i].behind;
+		size_t length;
 
-		if (!asked[i].pc)
+		if (!asked[i].pc || plan->before.length)
 			continue;
-		length = plan->pc - asked[i].pc + exit_length(arch, plan);
+		length = plan->pc - asked[i].pc + exit_length(p->arch, plan);
 		plan->before.cannot = answer->cannot ? cannot_move : NULL;
 		if (answer->cannot || answer->length != length)
 			continue;
@@ -179,15 +181,21 @@ static struct probe_error *examine_jump(struct planning *p, uint8_t jump)
 		plan->before.length = (uint8_t)length;
 		memcpy(plan->before_bytes, asked[i].bytes, length);
 	}
-	return error;
 }
 
 static struct probe_error *examine(struct planning *p)
 {
-	struct probe_error *error = examine_jump(p, p->arch->jump_length);
+	const uint8_t jumps[] = {p->arch->jump_length, p->arch->short_jump_length};
+	AUTO_FREE struct plan *asked = calloc(2 * p->count + 1, sizeof(*asked));
+	struct probe_error *error = asked ? NULL : probe_error_no_memory();
 
-	if (!error && p->arch->short_jump_length)
-		error = examine_jump(p, p->arch->short_jump_length);
+	for (size_t k = 0; k < 2 && jumps[k] && !error; k++)
+		error = ask_all(p, jumps[k], asked + k * p->count);
+	if (!error)
+		error = plan_prove(p);
+	/* A short jump is the second choice: it takes bytes elsewhere. */
+	for (size_t k = 0; k < 2 && jumps[k] && !error; k++)
+		set_all(p, jumps[k], asked + k * p->count);
 	return error ? error : plan_find_spares(p, &plan_before);
 }
 
@@ -241,6 +249,7 @@ const struct plan_ops plan_before = {
 	.id = PROBE_PLAN_BEFORE,
 	.way = offsetof(struct plan, before),
 	.is_last = true,
+	.takes_spares = true,
 	.examine = examine,
 	.take = take,
 	.build = build,

@@ -152,7 +152,7 @@ static uint64_t patch_of(const struct plan *plan, const struct plan_ops *ops)
 
 bool plan_is_short(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops)
 {
-	return (ops == &plan_hop || ops == &plan_before) && plan_way(plan, ops)->length &&
+	return ops && ops->takes_spares && plan_way(plan, ops)->length &&
 	       plan_way(plan, ops)->jump < arch->jump_length;
 }
 
@@ -332,6 +332,7 @@ const struct plan_ops plan_hop = {
 	.id = PROBE_PLAN_HOP,
 	.way = offsetof(struct plan, hop),
 	.follows_nops = true,
+	.takes_spares = true,
 	.examine = examine,
 	.take = hops_take,
 	.build = neighbours_describe,
