@@ -475,10 +475,8 @@ static void add_function(struct adding *a, size_t i)
 	a->code.name = name->plain;
 	a->code.range = name->range;
 	a->unknown = name->unknown;
-	a->code.entry = (struct arch_entry){0};
-	a->code.entry_refused = NULL;
 	/* It may start a process that reads the line table. */
-	if (!a->unknown && (entry || exits))
+	if (entry || exits)
 		function_code_entry(&a->code);
 	if (!a->error && a->catalogue)
 		a->error = remember(a, name->symbol);
