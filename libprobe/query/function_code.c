@@ -520,10 +520,12 @@ struct probe_error *function_code_exits(struct function_code *code, const char *
 	e.note = *inout;
 	if (!inout->refused)
 		inout->refused = find_exits(code, symbol, &e);
-	if (inout->refused)
+	if (inout->refused) {
+		e.count = 0;
 		error = add(data, inout);
-	for (size_t i = 0; i < e.count && !inout->refused && !error; i++)
-		error = add(data, &e.items[i]);
+	}
+	for (const struct sdt_note *exit = e.items; !error && exit != e.items + e.count; exit++)
+		error = add(data, exit);
 	free(e.items);
 	return error;
 }
