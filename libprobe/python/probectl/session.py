@@ -28,7 +28,7 @@ from typing import (
 )
 
 from . import abi, table, values
-from .errors import ProbeError, ProbeWarning
+from .errors import ErrorCode, ProbeError, ProbeWarning
 
 _Self = TypeVar("_Self", bound="Session")
 
@@ -261,7 +261,8 @@ class State:
             self.stopped = self.ended = True
             known = len(self.errors)
             abi.trace_stop(self.trace, read)
-            self.stop_failure = next(iter(self.errors[known:]), None)
+            failures = (e for e in self.errors[known:] if e.code != ErrorCode.ENDED)
+            self.stop_failure = next(failures, None)
 
     def visit_traced(self, source: Any, _data: Any) -> bool:
         its = source.contents
@@ -440,11 +441,13 @@ class Session:
         """Restores the process. Hits that are still in its memory, and rows, can be read."""
         self._state.check_owner()
         self._state.stop()
+        self._warn()
 
     def close(self) -> None:
         """Restores the process, and frees the session."""
         self._state.free()
         self._finalizer.detach()
+        self._warn()
 
     def __enter__(self: _Self) -> _Self:
         return self

@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
+import warnings
 
 import probectl
 from probectl import abi
@@ -377,6 +379,26 @@ class Traces(OnTarget):
             trace.stop()
             self.assertEqual(trace.processes, ())
             self.assertEqual(sum(row.count for row in trace.table().rows), 200)
+
+    @unittest.skipIf(os.getuid() == 0, "root holds programs until they can be traced")
+    def test_a_process_ends_before_its_probes_are_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            never = os.path.join(folder, "never.so")
+            os.mkfifo(never)
+            for _ in range(20):  # a busy machine may not see it at all
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    with probectl.Trace(["hits:work"], exe=self.path, later=True):
+                        comer = subprocess.Popen(
+                            [self.path, "1"], env={**os.environ, "LD_PRELOAD": never}
+                        )
+                        time.sleep(0.5)
+                        comer.kill()
+                        comer.wait()
+                if said:
+                    break
+        self.assertEqual([w.category for w in said], [probectl.ProbeWarning])
+        self.assertIn("1 process that came had ended before", str(said[0].message))
 
     def test_a_program_is_started(self):
         script = f"echo 7 | {self.path} 1 >/dev/null; echo 3 | {self.path} 1 >/dev/null; exit 4"
