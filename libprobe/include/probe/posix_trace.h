@@ -36,12 +36,14 @@ typedef unsigned int trace_event_id_t;
  * Sets *event_id to the event type of a name. The same name has the same type in all threads and in
  * forked children.
  *
+ * If the probe cannot be made now, because memory or descriptors are short, the type is
+ * POSIX_TRACE_UNNAMED_USEREVENT. A later call with the name tries again.
+ *
  * May be called by any thread at any time, but not in a signal handler. Returns 0, or an error
  * number, and then leaves *event_id alone.
  *
  * Errors: ENAMETOOLONG (the name has more than TRACE_EVENT_NAME_MAX bytes), EINVAL (the name is
- * empty), ENOTSUP (not on this instruction set), and those of memfd_create(2), fcntl(2),
- * fallocate(2), pwrite(2) and mmap(2), such as EMFILE and ENOMEM: the probe cannot be made now.
+ * empty), ENOTSUP (not on this instruction set).
  */
 int posix_trace_eventid_open(
 	const char *__restrict event_name, trace_event_id_t *__restrict event_id);

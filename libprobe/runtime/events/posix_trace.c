@@ -747,12 +747,13 @@ static int find_or_make(const char *name, trace_event_id_t *ret)
 		err = table_reserve(&table, name, &event);
 		if (!err)
 			err = make_probe(name, &event->probe);
-		if (err == EOVERFLOW) {
+		if (err == ENOTSUP)
+			return err;
+		/* At a limit, events still count, without a name. */
+		if (err) {
 			*ret = POSIX_TRACE_UNNAMED_USEREVENT;
 			return 0;
 		}
-		if (err)
-			return err;
 		number = table_commit(&table);
 	}
 	*ret = FIRST_EVENT + number;
