@@ -2,6 +2,7 @@
 /* "Did you mean": the probes with the names most similar to a pattern that matches none. */
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libprobe/base/error.h"
@@ -12,7 +13,8 @@
 enum {
 	NEAREST_MAX = 3,
 	/* Only this many characters of a longer name are compared. */
-	COMPARED_MAX = NEAREST_COMPARED_MAX
+	COMPARED_MAX = NEAREST_COMPARED_MAX,
+	SPELLED_MAX = 512 /* bytes of a name that a message shows */
 };
 
 struct candidate {
@@ -26,9 +28,11 @@ struct candidate {
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {
-	const char *end = pattern + strcspn(pattern, "("), *from = end;
+	const char *quote = strstr(pattern, ":\"");
+	const char *end = quote ? strrchr(pattern, '"') : pattern + strcspn(pattern, "(");
+	const char *from = quote ? quote : end;
 	size_t length = 0;
-	int colons = 0;
+	int colons = quote != NULL;
 
 	while (from > pattern && from[-1] != '/') {
 		if (from[-1] == ':' && ++colons == 2)
@@ -38,7 +42,7 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 	if (strncmp(from, "sdt_", 4) == 0)
 		from += 4;
 	for (; from < end && length < COMPARED_MAX - 1; from++) {
-		if (strchr("*?[]\\^$ ", *from))
+		if (strchr("*?[]\\^$ \"", *from))
 			continue;
 		if (*from == '-')
 			ret[length++] = '_';
@@ -76,6 +80,12 @@ static unsigned int distance_of(
 	size_t length, longer;
 	unsigned int distance;
 
+	/* The typed colon may be one of the name. */
+	if (has_provider && colon && strchr(colon + 1, ':')) {
+		distance = distance_of(typed, typed_length, false, name);
+		if (distance != UINT32_MAX)
+			return distance;
+	}
 	if (!has_provider && colon)
 		name = colon + 1;
 	length = strnlen(name, COMPARED_MAX);
@@ -107,6 +117,18 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 	best[at] = new;
 }
 
+/* Writes "provider:name" as a pattern that matches it, in quotes if necessary. */
+static void spell(const char *name, char ret[SPELLED_MAX])
+{
+	const char *colon = strchr(name, ':');
+	bool quoted = colon && !event_is_of_function(name) && colon[1 + strcspn(colon + 1, ":()")];
+
+	if (quoted)
+		snprintf(ret, SPELLED_MAX, "%.*s\"%s\"", (int)(colon + 1 - name), name, colon + 1);
+	else
+		snprintf(ret, SPELLED_MAX, "%s", name);
+}
+
 /* Returns advice for an event of another tool that is no static probe; otherwise NULL. */
 static const char *advice_for(const char *text)
 {
@@ -134,7 +156,7 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 	struct candidate best[NEAREST_MAX];
 	bool is_function = pattern_is_function(pattern);
 	size_t count = 0, typed_length;
-	char typed[COMPARED_MAX + 1];
+	char typed[COMPARED_MAX + 1], spelled[NEAREST_MAX][SPELLED_MAX] = {""};
 	bool has_provider;
 
 	if (advice)
@@ -166,8 +188,9 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 			"no probe matches '%s' in %s: %s is there, but not in that file (`%s -v` "
 			"shows where)",
 			text, where, best[0].name, all);
+	for (size_t i = 0; i < count; i++)
+		spell(best[i].name, spelled[i]);
 	return probe_error_new(PROBE_ERROR_NOT_FOUND,
-		"no probe matches '%s' in %s; the nearest: %s%s%s%s%s", text, where, best[0].name,
-		count > 1 ? ", " : "", count > 1 ? best[1].name : "", count > 2 ? ", " : "",
-		count > 2 ? best[2].name : "");
+		"no probe matches '%s' in %s; the nearest: %s%s%s%s%s", text, where, spelled[0],
+		count > 1 ? ", " : "", spelled[1], count > 2 ? ", " : "", spelled[2]);
 }

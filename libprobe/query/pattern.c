@@ -15,6 +15,8 @@
  *   A:P:N          the last two parts are provider and name: paths may contain
  *                  colons, provider and name may not.
  *
+ *   P:"N"          a name in quotes is literal: any character may be in it.
+ *
  * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so names
  * are compared with every `-` as `__`.
  */
@@ -237,6 +239,32 @@ static char *double_dashes(const char *from, size_t length, bool is_glob)
 	return copy;
 }
 
+/* ---- Quotes --------------------------------------------------------------- */
+
+/* Returns the quote before a quoted name, which is the whole text or follows a colon; or NULL. */
+static const char *opening_quote(const char *from, const char *end)
+{
+	const char *quote = memchr(from, '"', (size_t)(end - from));
+
+	while (quote && quote > from && quote[-1] != ':')
+		quote = memchr(quote + 1, '"', (size_t)(end - quote) - 1);
+	return quote && end - quote > 2 && end[-1] == '"' ? quote : NULL;
+}
+
+/* Makes a glob that matches only this name. */
+static char *quoted_glob(const char *name, size_t length)
+{
+	AUTO_FREE char *escaped = malloc(2 * length + 1);
+	char *to = escaped;
+
+	for (size_t i = 0; escaped && i < length; i++) {
+		if (strchr("*?[\\", name[i]))
+			*to++ = '\\';
+		*to++ = name[i];
+	}
+	return escaped ? double_dashes(escaped, (size_t)(to - escaped), true) : NULL;
+}
+
 /* ---- The pattern itself ------------------------------------------------------ */
 
 /* Parses the expression between the slashes at `from` and before `end`. */
@@ -438,16 +466,17 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 {
 	struct probe_pattern *pattern = parser->pattern;
 	const char *from = parser->text + (parser->text[0] == '%');
-	const char *start = skip_tool(from, end);
-	const char *name_colon = last_colon(start, end), *colon = NULL;
+	const char *quote = opening_quote(from, end), *plain_end = quote ? quote : end;
+	const char *start = skip_tool(from, plain_end);
+	const char *name_colon = last_colon(start, plain_end), *colon = NULL;
 	const char *provider = start, *name = name_colon ? name_colon + 1 : start;
 	size_t path_length = 0, provider_length = 0;
-	struct probe_error *error = check_other_language(parser);
+	struct probe_error *error = quote ? NULL : check_other_language(parser);
 
 	if (!error)
-		error = check_brackets(parser, from, end);
+		error = check_brackets(parser, from, plain_end);
 	if (!error)
-		error = check_parentheses(parser, name, end);
+		error = check_parentheses(parser, name, plain_end);
 	if (error)
 		return error;
 	pattern->is_library = start != from;
@@ -470,7 +499,12 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	}
 	pattern->path = path_length ? strndup(start, path_length) : NULL;
 	pattern->provider = provider_length ? strndup(provider, provider_length) : strdup("*");
-	pattern->name = name < end ? double_dashes(name, (size_t)(end - name), true) : strdup("*");
+	if (quote)
+		pattern->name = quoted_glob(quote + 1, (size_t)(end - quote) - 2);
+	else if (name < end)
+		pattern->name = double_dashes(name, (size_t)(end - name), true);
+	else
+		pattern->name = strdup("*");
 	if ((path_length && !pattern->path) || !pattern->provider || !pattern->name)
 		return probe_error_no_memory();
 	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])

@@ -12,6 +12,7 @@
  *   sdt_provider:name      perf
  *   usdt:path:provider:name, usdt:path:name   bpftrace
  *   u:path:name, u:path:provider:name         bcc
+ *   provider:"name"        a name in double quotes, with any characters: posix_trace:"db:open"
  * `-` in a probe's name is the same as `__` (DTrace).
  * A pattern of functions is one of
  *   fn:FILE:NAME, fn:NAME                 the entry

@@ -87,6 +87,25 @@ static void test_dashes(void **state)
 	assert_true(matches("/^a:b__c$/", "/x", "a", "b-c"));
 }
 
+static void test_quotes(void **state)
+{
+	(void)state;
+	assert_true(matches("p:\"db:open\"", "/x", "p", "db:open"));
+	assert_true(matches("\"db:open\"", "/x", "p", "db:open"));
+	assert_true(matches("/x:p:\"db:open\"", "/x", "p", "db:open"));
+	assert_false(matches("/y:p:\"db:open\"", "/x", "p", "db:open"));
+	assert_false(matches("p:\"db:open\"", "/x", "q", "db:open"));
+	assert_true(matches("*:\"a(b)\"", "/x", "p", "a(b)"));
+	assert_true(matches("p:\"a(b)\"(arg0,str(arg1))", "/x", "p", "a(b)"));
+	assert_true(matches("p:\"{a} /b/\"", "/x", "p", "{a} /b/"));
+	assert_true(matches("p:\"a-[*?\\\"", "/x", "p", "a-[*?\\"));
+	assert_false(matches("p:\"a*\"", "/x", "p", "ab"));
+	/* Quotes of the name itself. */
+	assert_true(matches("p:a\"b", "/x", "p", "a\"b"));
+	assert_true(matches("p:\"a\"b\"", "/x", "p", "a\"b"));
+	assert_true(matches("p:\"a-b\"", "/x", "p", "a__b"));
+}
+
 static void test_paths(void **state)
 {
 	(void)state;
@@ -392,6 +411,7 @@ static void test_nearest(void **state)
 	static const char *const names[] = {"hotspot:gc__begin", "hotspot:gc__end",
 		"hotspot:gc__end", "hotspot:class__loaded", "hotspot:class__unloaded",
 		"postgresql:query__start"};
+	static const char *const quoted[] = {"p:db:open", "p:abcde()"};
 
 	(void)state;
 	check_nearest("hotspot:gc__ende", names, 6,
@@ -408,6 +428,13 @@ static void test_nearest(void **state)
 	check_nearest("usdt:/x/libx.so:hotspot:gc__bgin(arg0)", names, 1,
 		"no probe matches 'usdt:/x/libx.so:hotspot:gc__bgin(arg0)' in libx.so; the "
 		"nearest: hotspot:gc__begin");
+	check_nearest("p:db:opne", quoted, 2,
+		"no probe matches 'p:db:opne' in libx.so; the nearest: p:\"db:open\"");
+	check_nearest("p:\"db:opne\"(str(arg0))", quoted, 2,
+		"no probe matches 'p:\"db:opne\"(str(arg0))' in libx.so; the nearest: "
+		"p:\"db:open\"");
+	check_nearest("p:abcde", quoted, 2,
+		"no probe matches 'p:abcde' in libx.so; the nearest: p:\"abcde()\"");
 	check_nearest("zzz", names, 6,
 		"no probe matches 'zzz' in libx.so, and none has a name like it (`probectl "
 		"list` shows what there is)");
@@ -446,6 +473,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_globs),
 		cmocka_unit_test(test_dashes),
+		cmocka_unit_test(test_quotes),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_symbolic_link),
 		cmocka_unit_test(test_other_tools),
