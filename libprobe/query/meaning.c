@@ -85,8 +85,9 @@ size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_coun
 		if (count < meaning->arg_count)
 			text = capture_of(count, &meaning->args[count]);
 		text.beside = text.is_string;
-		captures[count] =
-			text.is_string ? text : (struct capture){.arg = (unsigned char)count};
+		captures[count] = text.is_string || text.has_length
+					  ? text
+					  : (struct capture){.arg = (unsigned char)count};
 	}
 	return count;
 }

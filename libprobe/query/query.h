@@ -541,8 +541,8 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 /*
- * Finds the captures for machine-readable output: all arguments as numbers, and strings also as
- * strings. Returns their number.
+ * Finds the captures for machine-readable output: all arguments as numbers, strings also as
+ * strings, and bytes instead of their address. Returns their number.
  */
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);

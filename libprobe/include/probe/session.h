@@ -159,8 +159,8 @@ struct probe_session_options {
 	bool described;
 	/*
 	 * For a probe in the catalogue, without `described` and guess_strings: hits have all
-	 * arguments that the note has, and arguments that are strings also have their text
-	 * (PROBE_VALUE_TEXT, `known`).
+	 * arguments that the note has. Arguments that are strings also have their text
+	 * (PROBE_VALUE_TEXT, `known`), and bytes (PROBE_VALUE_BYTES) stand for their address.
 	 */
 	bool texts;
 	/* Switch on the probes of libraries opened later, before constructors run. */

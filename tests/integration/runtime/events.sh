@@ -62,6 +62,17 @@ same "the data of events" "$(jq -c 'select(.args) | [.args[0], .args[1], .trunca
 [\"$hex\",\"\",null]
 [\"$hex\",\"\",[0]]
 [\"$hex\",\"\",[0]]"
+# Without a list, too, in JSON and in lines.
+trace_start plain --json -p "$target_pid" 'posix_trace:request.start'
+wait_on "$target_pid" posix_trace:request.start
+ask "bytes 1 3"
+trace_stop plain
+same "the data of an event without a list" "$(jq -c 'select(.args) | .args' "$SCRATCH/plain.out")" '["000102",3]'
+trace_start line -p "$target_pid" 'posix_trace:request.start'
+wait_on "$target_pid" posix_trace:request.start
+ask "bytes 1 3"
+trace_stop line
+same "a line without a list" "$(sed 's/.*request.start *//' "$SCRATCH/line.out")" 'data={000102}'
 same "as many bytes as a number says" "$(jq -c 'select(.args) | .args[2:]' "$SCRATCH/data.out" | head -1)" \
 	'["68656c6c","he"]'
 same_state "$target_pid"
@@ -73,6 +84,22 @@ ask "storm 4 10000"
 trace_stop all
 same "hits of a name" "$(($(hits all request.start) + $(jq -s 'map(.lost // 0) | add' "$SCRATCH/all.out")))" 40007
 same "hits of the unnamed" "$(hits all $unnamed)" 5
+same_state "$target_pid"
+
+# Names with colons and parentheses.
+ask "open db:open"
+ask "open db:done(rows)"
+trace_start quoted --json -p "$target_pid" 'posix_trace:"db:open"' 'posix_trace:"db:done(rows)"(str(arg0,arg1))'
+wait_tracing quoted
+ask "pass 2 rows"
+ask "open db:open"
+ask "pass 1 rows"
+trace_stop quoted
+same "hits of quoted names" "$(jq -r 'select(.args) | .name + " " + .args[0]' "$SCRATCH/quoted.out" | xargs)" \
+	"db:done(rows) rows db:done(rows) rows db:open 726f7773"
+"$PROBECTL" trace -p "$target_pid" posix_trace:db:open >/dev/null 2>"$SCRATCH/nearest.err" && fail "without quotes"
+ask "open request.start"
+grep -q 'the nearest: posix_trace:"db:open"' "$SCRATCH/nearest.err" || fail "no hint: $(cat "$SCRATCH/nearest.err")"
 same_state "$target_pid"
 
 # Counted in the target, with threads, every hit counts.

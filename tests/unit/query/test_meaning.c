@@ -228,7 +228,8 @@ static void test_captures_all(void **state)
 	check(&captures[2], 2, true, 3);
 	assert_true(captures[2].beside);
 	check(&captures[3], 3, false, -1);
-	check(&captures[4], 4, false, -1);
+	check(&captures[4], 4, false, 3); /* bytes stand for their address */
+	assert_false(captures[4].beside);
 	check(&captures[5], 5, false, -1);
 	assert_int_equal(meaning_captures_all(meaning("inner"), 1, captures), 1);
 	check(&captures[0], 0, true, -1);
