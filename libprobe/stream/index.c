@@ -114,7 +114,9 @@ struct probe_error *stream_types_of_probe(
 	int length = snprintf(text, sizeof(text), "%s:%s", provider, name);
 
 	*ret = PROBE_STREAM_UNNAMED;
-	if (length < 0 || length > PROBE_STREAM_TYPE_NAME_MAX)
+	if (length < 0 || length > PROBE_STREAM_TYPE_NAME_MAX ||
+		(strcmp(provider, system_event_provider) == 0 &&
+			strcmp(name, types->types[PROBE_STREAM_UNNAMED].text) == 0))
 		return NULL;
 	return stream_types_of_name(types, text, ret);
 }

@@ -12,9 +12,12 @@
  *	    +------------------------------+-----------------------------------+
  *	      SUSPENDED instead of RUNNING after a stop or clear
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -120,6 +123,7 @@ static void stream_free(struct probe_stream *stream)
 	stream_queue_deinit(&stream->queue);
 	free(stream->probe_types);
 	free(stream->filter_text);
+	probe_catalogue_free(stream->catalogue);
 	probe_reader_close(stream->reader);
 	free(stream->path);
 	stream_index_deinit(&stream->index);
@@ -184,8 +188,11 @@ static struct probe_error *set_options(
 	strings[1] = strdup("probectl " PROBE_VERSION);
 	strings[2] = o->log ? strdup(o->log) : NULL;
 	stream->filter_text = o->filter ? strdup(o->filter) : NULL;
-	if (!strings[0] || !strings[1] || !strings[2] != !o->log ||
-		!stream->filter_text != !o->filter)
+	if (!o->catalogue)
+		error = probe_catalogue_create(&stream->catalogue);
+	o->catalogue = o->catalogue ? o->catalogue : stream->catalogue;
+	if (!error && (!strings[0] || !strings[1] || !strings[2] != !o->log ||
+			      !stream->filter_text != !o->filter))
 		error = probe_error_no_memory();
 	o->name = strings[0];
 	a->version = strings[1];
@@ -304,6 +311,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 		.follow_children = o->inherit,
 		.together = o->together,
 		.catalogue = o->catalogue,
+		.texts = true,
 		.watch = o->watch,
 	};
 	struct probe_error *error =
@@ -762,14 +770,43 @@ enum { FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
 
 /* ---- Pre-recorded streams -------------------------------------------------------------------- */
 
+/*
+ * Checks that the folder is a record, or has the numbered parts of one. probe_reader_open() would
+ * search everything below it.
+ */
+static struct probe_error *check_record(const char *path)
+{
+	DIR *folder = opendir(path);
+	const struct dirent *entry;
+	bool is_record;
+
+	if (!folder && errno != ENOTDIR)
+		return probe_error_system(errno, "cannot open %s", path);
+	is_record = folder && faccessat(dirfd(folder), "metadata", F_OK, 0) == 0;
+	while (folder && !is_record && (entry = readdir(folder))) {
+		char part[sizeof(entry->d_name) + sizeof("/metadata")];
+
+		snprintf(part, sizeof(part), "%s/metadata", entry->d_name);
+		is_record = !entry->d_name[strspn(entry->d_name, "0123456789")] &&
+			    faccessat(dirfd(folder), part, F_OK, 0) == 0;
+	}
+	if (folder)
+		closedir(folder);
+	return is_record ? NULL
+			 : error_numbered(PROBE_ERROR_FORMAT, EINVAL,
+				   "%s: not the log of a stream, nor a record: it has no file "
+				   "`metadata`",
+				   path);
+}
+
 static struct probe_error *open_reader(struct probe_stream *stream)
 {
-	struct probe_error *error = probe_reader_open(stream->path, &stream->reader);
+	struct probe_error *error = check_record(stream->path);
 
+	if (!error)
+		error = probe_reader_open(stream->path, &stream->reader);
 	if (error && !error->err && error->code == PROBE_ERROR_FORMAT)
 		error->err = EINVAL;
-	if (error && !error->err && error->code == PROBE_ERROR_NOT_FOUND)
-		error->err = ENOENT;
 	return error;
 }
 

@@ -215,6 +215,7 @@ struct probe_stream {
 	struct probe_session *session; /* the tracing session; NULL if the stream is pre-recorded */
 	struct probe_target *target;
 	char *filter_text;
+	struct probe_catalogue *catalogue; /* of its own, if the options have none */
 	uint32_t *probe_types; /* types of the first probe_count probes of the session */
 	size_t probe_count;
 	enum stream_state state;

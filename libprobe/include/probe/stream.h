@@ -151,9 +151,13 @@ struct probe_stream_options {
 	bool guess_strings;    /* as in struct probe_session_options */
 	bool follow_libraries; /* as in struct probe_session_options */
 	const char *filter;    /* as in struct probe_session_options */
-	unsigned int together; /* also the next two: as in struct probe_session_options */
+	unsigned int together; /* as in struct probe_session_options */
+	/*
+	 * NULL for the library's descriptions. If a pattern has no list of arguments, strings have
+	 * their text and bytes their contents, as with `texts` in struct probe_session_options.
+	 */
 	const struct probe_catalogue *catalogue;
-	struct probe_watch *watch;
+	struct probe_watch *watch; /* as in struct probe_session_options */
 
 	const char *log; /* the folder of a record, empty or not yet existing; NULL for no log */
 	enum probe_stream_log_policy log_policy;
@@ -337,8 +341,9 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_next(struct probe_stream *stre
 
 /*
  * Opens a log, or any other record, as a pre-recorded stream. The types of a log are known at once;
- * the types of another record become known while its events are read. Errors: EINVAL (not a
- * record), those of probe_reader_open().
+ * the types of another record become known while its events are read. Unlike probe_reader_open(),
+ * it does not search the folders below for records. Errors: EINVAL (not a record), ENOENT (there is
+ * no such folder), those of probe_reader_open().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_open(const char *path, struct probe_stream **ret);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Active streams without a log, rule by rule of POSIX trace (XSH 2.11, posix_trace_*). */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -316,6 +317,7 @@ static void test_loop(void **state)
 	live_order(l, 'o');
 	status = status_of(stream);
 	assert_true(status.running && status.full && status.overrun);
+	assert_false(status_of(stream).overrun);
 	next_is(stream, &seen, PROBE_STREAM_START);
 	next_is(stream, &seen, PROBE_STREAM_OVERFLOW);
 	assert_int_equal(seen.event.event.kind, PROBE_EVENT_LOST);
@@ -331,7 +333,7 @@ static void test_loop(void **state)
 	hits += read_values(stream, value, first + 1, &seen);
 	assert_int_equal(first + hits, HITS);
 	status = status_of(stream);
-	assert_true(status.running && !status.full);
+	assert_true(status.running && !status.full && !status.overrun);
 
 	/* Events that were read make room, and are not delivered again. */
 	for (int i = 0; i < 3; i++) {
@@ -537,6 +539,7 @@ static void test_usage(void **state)
 	struct probe_stream_options name = {0};
 	char longer[PROBE_STREAM_NAME_MAX + 2];
 	struct live *l = *state;
+	struct probe_target *target;
 	struct probe_stream *stream;
 	struct probe_stream_event event;
 	struct probe_value value = {.kind = PROBE_VALUE_SIGNED};
@@ -555,6 +558,7 @@ static void test_usage(void **state)
 	is_error(create(l, "live:value", &filter), EINVAL);
 	is_error(create(l, "live:value", &name), ENAMETOOLONG);
 	is_error(create(l, "live:absent", NULL), ESRCH);
+	is_error(probe_target_open(INT_MAX, NULL, &target), ESRCH);
 
 	stream = stream_of(l, "live:value", NULL);
 	is_error(probe_stream_flush(stream), EINVAL);

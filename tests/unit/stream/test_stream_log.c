@@ -377,9 +377,10 @@ static void test_usage(void **state)
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_STATE); /* the folder is not empty */
 	probe_error_free(error);
-	error = probe_stream_open(log_folder, &stream);
-	assert_non_null(error); /* no log */
-	probe_error_free(error);
+	/* No logs: folders, also above one, and a file. */
+	is_error(probe_stream_open(log_folder, &stream), EINVAL);
+	is_error(probe_stream_open("/usr/share", &stream), EINVAL);
+	is_error(probe_stream_open(path, &stream), EINVAL);
 	is_error(probe_stream_open("/nonexistent", &stream), ENOENT);
 	unlink(path);
 

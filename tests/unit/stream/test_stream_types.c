@@ -84,6 +84,8 @@ static void test_names(void **state)
 	assert_string_equal(types->types[b].name, "alone");
 	memset(longer, 'n', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
+	live_ok(stream_types_of_probe(types, "posix_trace", "posix_trace_unnamed_userevent", &b));
+	assert_int_equal(b, PROBE_STREAM_UNNAMED);
 	live_ok(stream_types_of_probe(types, "p", longer, &b));
 	assert_int_equal(b, PROBE_STREAM_UNNAMED);
 	assert_int_equal(system_event_type("posix_trace", "resume"), PROBE_STREAM_RESUME);
