@@ -3,6 +3,7 @@
  * Parses command lines by table. getopt_long(3) does not tell where `--` is, and the program to run
  * comes after it.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +165,7 @@ struct probe_error *options_catalogue(struct pattern_list *patterns)
 	return patterns->catalogue ? NULL : catalogue_open(NULL, &patterns->catalogue);
 }
 
-struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
+static struct probe_error *add_pattern(struct pattern_list *patterns, const char *text)
 {
 	struct probe_pattern *pattern;
 	struct probe_error *error = NULL;
@@ -189,6 +190,36 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 	}
 	patterns->items[patterns->count++] = pattern;
 	return NULL;
+}
+
+/* Adds each line of a file as a PROBE, except empty lines and comments. */
+static struct probe_error *add_file(struct pattern_list *patterns, const char *path)
+{
+	AUTO_FILE FILE *file = fopen(path, "re");
+	struct probe_error *error = NULL;
+	AUTO_FREE char *line = NULL;
+	size_t room = 0;
+
+	for (size_t number = 1; file && !error && getline(&line, &room, file) > 0; number++) {
+		const char *start = line + strspn(line, " \t\r\n");
+		size_t length = strlen(start);
+
+		while (length && strchr(" \t\r\n", start[length - 1]))
+			length--;
+		line[(size_t)(start - line) + length] = '\0';
+		if (*start && *start != '#')
+			error = probe_error_prefix(
+				add_pattern(patterns, start), "%s:%zu", path, number);
+	}
+	if (!file || ferror(file))
+		return probe_error_first(error, probe_error_system(errno, "%s", path));
+	return error;
+}
+
+struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
+{
+	return patterns->files && *text == '@' ? add_file(patterns, text + 1)
+					       : add_pattern(patterns, text);
 }
 
 struct probe_error *options_add_operand(struct common_options *common, const char *text)
@@ -430,7 +461,10 @@ struct probe_error *options_run(
 	const struct command_line *line, int argc, char **argv, int *status_ret)
 {
 	struct common_options *common = line->common;
-	struct probe_error *error = options_parse(line, argc, argv, common);
+	struct probe_error *error;
+
+	common->patterns.files = true;
+	error = options_parse(line, argc, argv, common);
 
 	if (!error && common->program && !common->helped && !line->starts_program)
 		error = probe_error_new(PROBE_ERROR_USAGE,

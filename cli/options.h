@@ -68,6 +68,7 @@ struct pattern_list {
 	bool named;
 	/* The PROBEs are for processes without a catalogue, so names of arguments are replaced. */
 	bool plain;
+	bool files; /* @FILE stands for the PROBEs of a file */
 	/* Catalogue for names of arguments. It is opened when the first PROBE needs it. Owned. */
 	struct probe_catalogue *catalogue;
 };
@@ -116,7 +117,7 @@ struct common_options {
 		"use these processes: -p 1,2 or -p 1 -p 2")
 #define OPTIONS_PROBE(common)                                                                      \
 	OPTION('e', "probe", PATTERN, NULL, &(common)->patterns,                                   \
-		"use this PROBE; the same as an operand")
+		"use this PROBE, or with @FILE those of a file; the same as an operand")
 #define OPTIONS_JSON(flag)                                                                         \
 	OPTION(0, "json", FLAG, NULL, (flag), "print one JSON object per line")
 #define OPTIONS_OUTPUT(file)                                                                       \
@@ -170,7 +171,7 @@ PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_
 /* Opens the catalogue of the patterns if it is not open yet. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_catalogue(struct pattern_list *patterns);
 
-/* Parses a text as a PROBE and appends it. */
+/* Parses a text as a PROBE, or the lines of @FILE as PROBEs, and appends them. */
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 

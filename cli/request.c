@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/print/print.h"
@@ -35,33 +36,109 @@ static struct probe_error *plans_parse(struct request_options *options)
 	return NULL;
 }
 
+/* ---- Actions ---------------------------------------------------------------- */
+
+/* Parses "START,END" into two adjacent PROBEs. */
+static struct probe_error *add_pair(struct pattern_list *patterns, const char *text)
+{
+	const char *comma = strchr(text, ',');
+	struct probe_error *error;
+	char *start;
+
+	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--pair %s: give two PROBEs, --pair START,END", text);
+	if (strlen(comma + 1) == (size_t)(comma - text) &&
+		memcmp(text, comma + 1, (size_t)(comma - text)) == 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pair %s: START and END are the same; give two different PROBEs", text);
+	start = strndup(text, (size_t)(comma - text));
+	if (!start)
+		return probe_error_no_memory();
+	error = options_add_pattern(patterns, start);
+	free(start);
+	return error ? error : options_add_pattern(patterns, comma + 1);
+}
+
+/* Appends the PROBEs of each pair to `patterns`. */
+static struct probe_error *add_pairs(struct pattern_list *patterns, const struct string_list *pairs)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < pairs->count && !error; i++)
+		error = add_pair(patterns, pairs->items[i]);
+	return error;
+}
+
+/* Makes actions of PROBEs, of which those from number `single` on are pairs. */
+static void add_actions(struct request_options *options, bool disable,
+	const struct pattern_list *patterns, size_t single)
+{
+	for (size_t i = 0; i < patterns->count; i += i < single ? 1 : 2)
+		options->actions[options->action_count++] =
+			(struct probe_action){.disable = disable,
+				.pattern = patterns->items[i],
+				.end = i < single ? NULL : patterns->items[i + 1]};
+}
+
 struct probe_error *request_init(struct request_options *options, struct common_options *common)
 {
+	struct pattern_list *patterns = &common->patterns, *others = &options->others;
 	struct probe_error *error = options_add_operands(common, 0);
+	size_t single = patterns->count, other_single = others->count;
+	bool mixed = other_single || options->other_pairs.count || (options->pairs.count && single);
 
+	if (!error)
+		error = add_pairs(patterns, &options->pairs);
+	if (!error)
+		error = add_pairs(others, &options->other_pairs);
+	if (!error)
+		error = options_catalogue(patterns);
 	if (error)
 		return error;
-	if (!common->patterns.count && !options->request.force)
+	if (!patterns->count && !mixed && !options->request.force)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "no PROBE given; `probectl list` shows what there is");
 	options->request = (struct probe_request){
 		.force = options->request.force,
-		.patterns = (const struct probe_pattern *const *)common->patterns.items,
-		.pattern_count = common->patterns.count,
+		.keep_going = options->keep_going,
+		.many = options->many,
+		.patterns = (const struct probe_pattern *const *)patterns->items,
+		.pattern_count = patterns->count,
+		.pairs = options->pairs.count && !mixed,
+		.catalogue = patterns->catalogue,
 	};
-	return request_init_plans(options, common);
+	if (mixed) {
+		options->actions =
+			calloc(patterns->count + others->count, sizeof(*options->actions));
+		if (!options->actions)
+			return probe_error_no_memory();
+		add_actions(options, options->disables, patterns, single);
+		add_actions(options, !options->disables, others, other_single);
+	}
+	return options->plan_text ? plans_parse(options) : NULL;
 }
 
-struct probe_error *request_init_plans(
-	struct request_options *options, struct common_options *common)
+void request_deinit(struct request_options *options)
 {
-	struct probe_error *error = options_catalogue(&common->patterns);
-
-	options->request.keep_going = options->keep_going;
-	options->request.many = options->many;
-	options->request.catalogue = common->patterns.catalogue;
-	return !error && options->plan_text ? plans_parse(options) : error;
+	free(options->pairs.items);
+	free(options->other_pairs.items);
+	options_free_patterns(&options->others);
+	free(options->actions);
 }
+
+struct probe_error *request_switch(const struct request_options *options,
+	struct probe_target *target, const struct probe_request *request,
+	struct probe_report *report)
+{
+	struct probe_request all = *request;
+
+	all.patterns = NULL;
+	all.pattern_count = 0;
+	return probe_target_switch(target, options->actions, options->action_count, &all, report);
+}
+
+/* ---- Reporting -------------------------------------------------------------- */
 
 /* Prints a refused site and how many `more` have the same reason. Its names may hold any bytes. */
 static void report_refusal(const struct probe_refusal *refusal, size_t more)

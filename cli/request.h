@@ -12,13 +12,24 @@
 /* Number of elements in probe_report.plans. Element 0 is the number of sites without a plan. */
 enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
-/* Initialise with {0}. There is nothing to free. */
+/* Initialise with {0}. Free with request_deinit() if the command has OPTIONS_ACTIONS. */
 struct request_options {
 	bool keep_going, many, verbose;
 	const char *plan_text; /* the value of --plan, or NULL */
+	struct string_list pairs;
+	/* PROBEs and pairs to switch in the direction that is not the command's own. */
+	struct pattern_list others;
+	struct string_list other_pairs;
+	bool disables; /* the command's own direction */
 
 	enum probe_plan plans[PLANS];
 	struct probe_request request; /* the request that request_init() makes */
+	/*
+	 * If some PROBEs are switched in the other direction, or some are pairs and some are not:
+	 * what to pass to probe_target_switch(), in order. Otherwise there are none.
+	 */
+	struct probe_action *actions;
+	size_t action_count;
 };
 
 /* The names of all plans, in the default order. */
@@ -33,6 +44,15 @@ struct request_options {
 #define OPTIONS_MANY(options)                                                                      \
 	OPTION(0, "many", FLAG, NULL, &(options)->many,                                            \
 		"allow more than 1,000 functions in a process")
+/* Pairs, and what is switched in the direction that is not options->disables. */
+#define OPTIONS_ACTIONS(options)                                                                   \
+	OPTION(0, "pair", STRINGS, "START,END", &(options)->pairs,                                 \
+		"END is enabled before START, and disabled after it"),                             \
+	OPTION(0, OTHER_WAY(options, ""), PATTERN, NULL, &(options)->others,                       \
+		OTHER_WAY(options, " this PROBE in the same change; may be repeated")),            \
+	OPTION(0, OTHER_WAY(options, "-pair"), STRINGS, "START,END", &(options)->other_pairs,      \
+		OTHER_WAY(options, " this pair in the same change"))
+#define OTHER_WAY(options, text) ((options)->disables ? "enable" text : "disable" text)
 #define OPTIONS_VERBOSE(options)                                                                   \
 	OPTION('v', "verbose", FLAG, NULL, &(options)->verbose,                                    \
 		"name each site that cannot be patched")
@@ -41,15 +61,22 @@ struct request_options {
 /* clang-format on */
 
 /*
- * Makes options->request from PROBEs, which `common` owns. Errors: PROBE_ERROR_USAGE (no PROBE, a
- * malformed one, or an unknown plan in --plan), PROBE_ERROR_MEMORY.
+ * Makes options->request from PROBEs and pairs, which `common` owns, and options->actions if they
+ * are mixed. The patterns of the request are those in the command's own direction. Errors:
+ * PROBE_ERROR_USAGE (no PROBE, a malformed one or a malformed pair, or an unknown plan in --plan),
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
+void request_deinit(struct request_options *options);
 
-/* Like request_init(), for a command that does not take its probes from options->request. */
-PROBE_MUST_CHECK struct probe_error *request_init_plans(
-	struct request_options *options, struct common_options *common);
+/*
+ * Makes the changes of options->actions, of which there must be some, with the other members of
+ * `request`. Errors: as probe_target_switch().
+ */
+PROBE_MUST_CHECK struct probe_error *request_switch(const struct request_options *options,
+	struct probe_target *target, const struct probe_request *request,
+	struct probe_report *report);
 
 /* How much of a report was printed. It grows while a session follows libraries. */
 struct report_told {

@@ -52,7 +52,8 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 {
 	struct probe_request request = *run->request;
 
-	request.later = program->enabled;
+	/* Probes are never lowered that were enabled before, or by others. */
+	request.later = program->enabled || run->options.action_count;
 	return request;
 }
 
@@ -63,7 +64,9 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 	struct probe_request request = request_of(run, program);
 	struct probe_report report = {0};
 	const struct probe_report *its;
-	struct probe_error *error = probe_target_enable(target, &request, &report);
+	struct probe_error *error =
+		run->options.action_count ? request_switch(&run->options, target, &request, &report)
+					  : probe_target_enable(target, &request, &report);
 
 	/* If the program has just ended, report_refused() prints the session's report. */
 	if (!error || probe_target_alive(target)) {
@@ -77,7 +80,7 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 				its->refusal_count, its->sites, its->note_count};
 		}
 	}
-	if (!error && run->verbose && (report.probes || !request.later))
+	if (!error && run->verbose && (report.probes || !program->enabled))
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
 			COUNTED(report.probes), COUNTED(report.sites),
 			(int)probe_target_pid(target));
@@ -374,9 +377,10 @@ static const char help_text[] =
 
 struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 {
-	struct run run = {0};
+	struct run run = {.options = {.others = {.files = true}}};
 	const struct option_row rows[] = {
 		OPTIONS_PROBE(&run.common),
+		OPTIONS_ACTIONS(&run.options),
 		OPTIONS_KEEP_GOING(&run.options),
 		OPTIONS_MANY(&run.options),
 		OPTIONS_PLAN(&run.options),
@@ -396,6 +400,8 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 		.run = run_checked,
 		.data = &run,
 	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	return options_run(&line, argc, argv, status_ret);
+	request_deinit(&run.options);
+	return error;
 }

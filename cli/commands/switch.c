@@ -28,9 +28,6 @@ struct direction {
 	const char *plan;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
-	/* Names of the options that switch probes in the opposite direction. */
-	const char *other, *other_pair;
-	const char *other_help, *other_pair_help;
 	const char *synopsis, *help;
 	const char *no_follow; /* says why the command has no --follow; see struct command_line */
 };
@@ -40,13 +37,6 @@ struct switch_options {
 	/* Processes and PROBEs. With -t, also the session that is kept. */
 	struct kept_options kept;
 	struct trace_tracer *tracer; /* tracer of `enable -t`, or NULL */
-	struct string_list pairs;
-	struct pattern_list others; /* PROBEs to switch in the opposite direction */
-	struct string_list other_pairs;
-	/* PROBEs from the pairs of both directions; only used together with `actions`. */
-	struct pattern_list pair_patterns;
-	struct probe_action *actions;
-	size_t action_count; /* 0 if all probes are switched in the same direction */
 	bool force, atomic, quiet;
 	unsigned int verbose;
 };
@@ -60,8 +50,7 @@ static void report_done(
 	const char *before = "; plans:";
 
 	printf("%zu probe%s, %zu site%s %s in %d", COUNTED(report->probes), COUNTED(report->sites),
-		options->others.count || options->other_pairs.count ? "switched"
-								    : options->direction->past,
+		options->kept.request.others.count ? "switched" : options->direction->past,
 		(int)pid);
 	if (report->refusal_count)
 		printf("; %zu refused", report->refusal_count);
@@ -99,9 +88,8 @@ static struct probe_error *switch_target(const struct switch_options *options,
 
 	if (options->tracer)
 		error = kept_start(target, &options->kept, options->tracer, report);
-	else if (options->action_count)
-		error = probe_target_switch(
-			target, options->actions, options->action_count, request, report);
+	else if (options->kept.request.action_count)
+		error = request_switch(&options->kept.request, target, request, report);
 	else
 		error = options->direction->switch_probes(target, request, report);
 	if (error || !options->quiet) {
@@ -168,108 +156,14 @@ static void switch_end(void *data, size_t index, struct probe_error *error)
 
 /* ---- The command line ------------------------------------------------------- */
 
-/* Parses "START,END" into two adjacent PROBEs. */
-static struct probe_error *pair_add(struct pattern_list *patterns, const char *text)
-{
-	const char *comma = strchr(text, ',');
-	struct probe_error *error;
-	char *start;
-
-	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--pair %s: give two PROBEs, --pair START,END", text);
-	if (strlen(comma + 1) == (size_t)(comma - text) &&
-		memcmp(text, comma + 1, (size_t)(comma - text)) == 0)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--pair %s: START and END are the same; give two different PROBEs", text);
-	start = strndup(text, (size_t)(comma - text));
-	if (!start)
-		return probe_error_no_memory();
-	error = options_add_pattern(patterns, start);
-	free(start);
-	return error ? error : options_add_pattern(patterns, comma + 1);
-}
-
-static void add_action(struct switch_options *options, bool disable,
-	const struct probe_pattern *pattern, const struct probe_pattern *end)
-{
-	options->actions[options->action_count++] =
-		(struct probe_action){.disable = disable, .pattern = pattern, .end = end};
-}
-
-/* Parses each pair into two PROBEs and appends these to options->pair_patterns. */
-static struct probe_error *add_pairs(
-	struct switch_options *options, const struct string_list *pairs, bool disable)
-{
-	struct pattern_list *patterns = &options->pair_patterns;
-
-	for (size_t i = 0; i < pairs->count; i++) {
-		struct probe_error *error = pair_add(patterns, pairs->items[i]);
-
-		if (error)
-			return error;
-		add_action(options, disable, patterns->items[patterns->count - 2],
-			patterns->items[patterns->count - 1]);
-	}
-	return NULL;
-}
-
-/* Makes one list of actions: first those in the command's own direction, then the opposite ones. */
-static struct probe_error *switch_mixed(struct switch_options *options)
-{
-	struct common_options *common = &options->kept.common;
-	bool disables = !options->direction->patches;
-	struct probe_error *error = options_add_operands(common, 0);
-	size_t count = common->patterns.count + options->pairs.count + options->others.count +
-		       options->other_pairs.count;
-
-	if (error)
-		return error;
-	options->actions = calloc(count, sizeof(*options->actions));
-	if (!options->actions)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < common->patterns.count; i++)
-		add_action(options, disables, common->patterns.items[i], NULL);
-	error = add_pairs(options, &options->pairs, disables);
-	for (size_t i = 0; i < options->others.count && !error; i++)
-		add_action(options, !disables, options->others.items[i], NULL);
-	return error ? error : add_pairs(options, &options->other_pairs, !disables);
-}
-
-/* Makes the request from PROBEs, pairs and options for the opposite direction. */
-static struct probe_error *switch_request(struct switch_options *options)
-{
-	struct common_options *common = &options->kept.common;
-	struct probe_request *request = &options->kept.request.request;
-	bool mixed = options->others.count || options->other_pairs.count ||
-		     (options->pairs.count && (common->patterns.count || common->operand_count));
-	struct probe_error *error = NULL;
-
-	/* If no PROBE is given, --force means every enabled probe. */
-	request->force = options->force && !options->direction->patches;
-	if (mixed)
-		error = switch_mixed(options);
-	for (size_t i = 0; i < options->pairs.count && !mixed && !error; i++)
-		error = pair_add(&common->patterns, options->pairs.items[i]);
-	if (!error)
-		error = mixed ? request_init_plans(&options->kept.request, common)
-			      : request_init(&options->kept.request, common);
-	if (error)
-		return error;
-	request->force = options->force;
-	request->atomic = options->atomic;
-	request->pairs = options->pairs.count && !mixed;
-	return NULL;
-}
-
 /* Prepares the tracer of the session that `enable -t` leaves behind. */
 static struct probe_error *switch_tracer(struct switch_options *options)
 {
 	const struct tracer_options *tracer = &options->kept.tracer;
 
 	if (kept_is_wanted(&options->kept)) {
-		if (options->force || options->atomic || options->pairs.count ||
-			options->action_count)
+		if (options->force || options->atomic || options->kept.request.pairs.count ||
+			options->kept.request.action_count)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"--force, --atomic, --pair and --disable are about reference "
 				"counts; "
@@ -288,6 +182,7 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 {
 	struct switch_options *options = data;
 	const struct common_options *common = &options->kept.common;
+	struct request_options *request = &options->kept.request;
 	struct switching switching = {.options = options, .status = STATUS_DONE};
 	const struct probe_turn turn = {switch_pid, switch_process, switch_end, &switching};
 	struct probe_error *error;
@@ -299,8 +194,12 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 	 */
 	signal(SIGXFSZ, SIG_IGN);
 	error = processes_find_running(&options->kept.common);
+	/* Without a PROBE, disable --force means every enabled probe. */
+	request->request.force = options->force && !options->direction->patches;
 	if (!error)
-		error = switch_request(options);
+		error = request_init(request, &options->kept.common);
+	request->request.force = options->force;
+	request->request.atomic = options->atomic;
 	if (!error)
 		error = switch_tracer(options);
 	if (error)
@@ -337,18 +236,15 @@ static struct probe_error *switch_command(
 	const struct direction *direction, int argc, char **argv, int *status_ret)
 {
 	struct switch_options options = {.direction = direction,
-		.kept = {.common = {.patterns = {.named = true, .plain = true}}}};
+		.kept = {.common = {.patterns = {.named = true, .plain = true}},
+			.request = {.disables = !direction->patches, .others = {.files = true}}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.kept.common),
 		OPTIONS_PROCESSES(&options.kept.common),
 		OPTIONS_PROBE(&options.kept.common),
-		OPTION(0, "pair", STRINGS, "START,END", &options.pairs,
-			"END is enabled before START, and disabled after it"),
+		OPTIONS_ACTIONS(&options.kept.request),
 		OPTION(0, "force", FLAG, NULL, &options.force,
 			"set the state, ignoring the reference count"),
-		OPTION(0, direction->other, PATTERN, NULL, &options.others, direction->other_help),
-		OPTION(0, direction->other_pair, STRINGS, "START,END", &options.other_pairs,
-			direction->other_pair_help),
 		OPTION(0, "atomic", FLAG, NULL, &options.atomic,
 			"stop all threads also for changing counters of probes without a site"),
 		OPTION(0, "keep-going", FLAG, NULL, &options.kept.request.keep_going,
@@ -375,11 +271,7 @@ static struct probe_error *switch_command(
 	};
 	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	free(options.pairs.items);
-	free(options.other_pairs.items);
-	options_free_patterns(&options.others);
-	options_free_patterns(&options.pair_patterns);
-	free(options.actions);
+	request_deinit(&options.kept.request);
 	tracers_free(options.tracer, options.tracer ? 1 : 0);
 	kept_deinit(&options.kept);
 	return error;
@@ -394,10 +286,6 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 			      "exactly",
 		.plan = OPTION_PLAN_HELP,
 		.switch_probes = probe_target_enable,
-		.other = "disable",
-		.other_help = "disable this PROBE in the same change; may be repeated",
-		.other_pair = "disable-pair",
-		.other_pair_help = "disable this pair in the same change",
 		.no_follow = "enable ends as soon as the probes are on, and probes nothing that "
 			     "comes later; `probectl trace --follow` does",
 		.synopsis = "enable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
@@ -414,10 +302,6 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 		.keep_going = "leave out the probes that are off",
 		.plan = "as that enable had it: leave out what it has left out",
 		.switch_probes = probe_target_disable,
-		.other = "enable",
-		.other_help = "enable this PROBE in the same change; may be repeated",
-		.other_pair = "enable-pair",
-		.other_pair_help = "enable this pair in the same change",
 		.synopsis = "disable (" SYNOPSIS_RUNNING ") [OPTIONS] (PROBE... | --force)",
 		.help = disable_help,
 	};

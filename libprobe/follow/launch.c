@@ -196,9 +196,13 @@ static void close_pair(const int pair[2])
 struct probe_error *probe_target_spawn(char *const argv[], struct probe_target **ret)
 {
 	int go[2] = {-1, -1}, failed[2] = {-1, -1};
-	struct probe_error *error = seccomp_check_own();
+	struct probe_error *error;
 	struct probe_target *target;
 
+	if (!argv[0])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"no program to start: the first argument is its name or path");
+	error = seccomp_check_own();
 	if (error)
 		return error;
 	target = target_create(0, 0);

@@ -31,6 +31,30 @@ static bool is_noted(const struct probe_target *target, const struct module *mod
 	return false;
 }
 
+/* Notes the modules of a successful change. The room for them was allocated before. */
+static void note_modules(const struct change *c)
+{
+	struct probe_target *target = c->target;
+
+	for (size_t i = 0; i < c->modules.count; i++) {
+		const struct module *m = &c->modules.items[i];
+
+		if (!is_noted(target, m))
+			target->served[target->served_count++] = (struct target_module){
+				m->start, m->inode, m->dev_major, m->dev_minor};
+	}
+}
+
+static struct probe_error *later_room(const struct change *c)
+{
+	struct probe_target *target = c->target;
+	struct target_module *served = reallocarray(
+		target->served, target->served_count + c->modules.count + 1, sizeof(*served));
+
+	target->served = served ? served : target->served;
+	return served ? NULL : probe_error_no_memory();
+}
+
 void later_drop(const struct probe_target *target, const struct probe_request *request,
 	struct selection *selection)
 {
@@ -255,7 +279,6 @@ static struct probe_error *enable_once(struct probe_target *target,
 {
 	struct probe_report before = *report;
 	struct selection selection = {0};
-	struct target_module *served;
 	struct probe_error *error;
 	struct change c;
 
@@ -267,23 +290,16 @@ static struct probe_error *enable_once(struct probe_target *target,
 		error = report_memory(report, &c);
 	if (!error)
 		error = enable_select(&c, request, false, &selection);
+	if (!error)
+		error = later_room(&c);
 	if (!error) {
-		served = reallocarray(target->served, target->served_count + c.modules.count + 1,
-			sizeof(*served));
-		target->served = served ? served : target->served;
 		later_drop(target, request, &selection);
-		error = served ? enable_selected(&c, &selection, request, report)
-			       : probe_error_no_memory();
+		error = enable_selected(&c, &selection, request, report);
 	}
 	if (error)
 		enable_forget(report, &before);
-	for (size_t i = 0; i < c.modules.count && !error; i++) {
-		const struct module *m = &c.modules.items[i];
-
-		if (!is_noted(target, m))
-			target->served[target->served_count++] = (struct target_module){
-				m->start, m->inode, m->dev_major, m->dev_minor};
-	}
+	else
+		note_modules(&c);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	selection_deinit(&selection);
@@ -566,6 +582,9 @@ struct probe_error *probe_target_disable(struct probe_target *target,
  * is off cannot be disabled, even if a later action enables it. Then one transaction raises counts;
  * it may find sites that cannot be patched. After that, another one lowers counts; if it fails, the
  * first one is undone. The target stays locked.
+ *
+ * In a new program and in new libraries, all probes are off, so a list that disables one there asks
+ * for nothing.
  */
 
 /* The effect of the actions on a probe. */
@@ -584,6 +603,7 @@ struct update {
 	size_t count;
 	const struct probe_request *request;
 	struct probe_report *report;
+	bool is_new; /* the program has just started, or only new libraries change */
 	struct selection all;
 	struct outcome *outcomes; /* the outcome for each probe of `all` */
 };
@@ -601,6 +621,8 @@ static struct probe_error *check_patterns(const struct update *u)
 	if (!patterns)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < u->count; i++) {
+		if (u->is_new && u->actions[i].disable)
+			continue;
 		if (u->actions[i].pattern)
 			patterns[request.pattern_count++] = u->actions[i].pattern;
 		if (u->actions[i].end)
@@ -646,7 +668,7 @@ static struct probe_error *act_on(const struct update *u, size_t i, bool disable
 	struct outcome *outcome = &u->outcomes[i];
 
 	if (disable && !outcome->after &&
-		(u->request->keep_going || (probe->refused && !outcome->exact)))
+		(u->request->keep_going || u->is_new || (probe->refused && !outcome->exact)))
 		return NULL;
 	outcome->named = true;
 	outcome->enables = !disable;
@@ -740,6 +762,7 @@ static struct probe_error *switch_part(const struct update *u, bool rise)
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, &selection);
 	bool served = false;
 
+	later_drop(u->change->target, u->request, &selection);
 	for (size_t i = 0; i < selection.probe_count && !error; i++) {
 		struct select_probe *probe = &selection.probes[i];
 		const struct outcome *outcome = &u->outcomes[i];
@@ -806,7 +829,8 @@ static struct probe_error *update_once(struct probe_target *target,
 		.actions = actions,
 		.count = count,
 		.request = request,
-		.report = report};
+		.report = report,
+		.is_new = request->later || (target->held && !target->attached)};
 
 	error = change_begin(target, &c);
 	if (error)
@@ -816,6 +840,9 @@ static struct probe_error *update_once(struct probe_target *target,
 		error = check_patterns(&u);
 	if (!error)
 		error = select_probes(&c.modules, NULL, 0, &u.all);
+	if (!error)
+		error = later_room(&c);
+	later_drop(target, request, &u.all);
 	if (!error)
 		error = count_before(&u);
 	/* Wildcards leave out the same probes in disabling as in enabling. */
@@ -836,6 +863,8 @@ static struct probe_error *update_once(struct probe_target *target,
 	}
 	if (error)
 		enable_forget(report, &before);
+	else if (request->later)
+		note_modules(&c);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	selection_deinit(&u.all);
@@ -866,5 +895,7 @@ struct probe_error *probe_target_switch(struct probe_target *target,
 	while (attempt_next(&attempt))
 		attempt.error = update_once(target, actions, count, request, report);
 	released = hold ? probe_target_release(target) : NULL;
+	if (hold && target->held_ns > report->stop_ns)
+		report->stop_ns = target->held_ns;
 	return probe_error_first(attempt.error, released);
 }

@@ -275,15 +275,11 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 
 	if (!on && !handlers)
 		return;
-	if (on == (handlers > 0)) {
-		ret->patched += !patched;
+	ret->patched += on && !patched;
+	if (on == (handlers > 0))
 		ret->plans[plan_toggle.id]++;
-	} else if (patched) {
-		ret->patched--;
+	else
 		ret->inconsistent++;
-	} else {
-		ret->inconsistent++;
-	}
 }
 
 /*

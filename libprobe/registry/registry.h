@@ -668,6 +668,7 @@ struct probe_target {
 	bool attached;		/* the target is held, but ran before: probe_target_attach() */
 	bool dropped;		/* probes were disabled while the target was attached */
 	struct control control; /* all threads of the target, stopped, while it is held */
+	uint64_t held_ns;	/* how long the target was last held */
 	/* Called repeatedly while a change waits; may be NULL. See probe_target_on_wait(). */
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data);
 	void *on_wait_data;

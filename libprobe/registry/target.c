@@ -172,7 +172,7 @@ bool target_let_go(struct probe_target *target)
 	bool collect = target->attached && target->dropped;
 
 	target->held = target->alone = target->hurry = target->attached = target->dropped = false;
-	control_resume(&target->control);
+	target->held_ns = control_resume(&target->control);
 	return collect && probe_target_alive(target);
 }
 

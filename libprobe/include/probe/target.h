@@ -43,7 +43,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_open(
  * Starts a program, and holds it before any code of the program, its shared libraries or their
  * constructors has run. argv[0] is searched for in PATH. The program inherits the caller's standard
  * files, environment and signal dispositions. Errors: PROBE_ERROR_SYSTEM, with the errno of
- * execve(2) in `err`.
+ * execve(2) in `err`; PROBE_ERROR_USAGE (argv is empty).
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
 	char *const argv[], struct probe_target **ret);
@@ -181,8 +181,9 @@ struct probe_request {
 	 */
 	bool keep_going;
 	/*
-	 * Switch only probes in files that the target has mapped since probe_target_enable() last
-	 * succeeded for this handle. Applies to enabling and to probe_session_start().
+	 * Switch only probes in files that the target has mapped since probe_target_enable(), or
+	 * probe_target_switch() with `later`, last succeeded for this handle. Applies to these two
+	 * and to probe_session_start().
 	 */
 	bool later;
 	/* Set the reference count regardless of its value: to 1 to enable, to 0 to disable. */
@@ -255,6 +256,9 @@ struct probe_action {
  * state. The request has no patterns; its other members apply to all actions. With request->atomic,
  * the process sees all changes at once.
  *
+ * In a new process (probe_target_spawn()) that was not released yet, and with request->later, an
+ * action that disables what is off is ignored, also if its pattern matches nothing.
+ *
  * Errors: PROBE_ERROR_USAGE (the request has patterns; a pair has no start), PROBE_ERROR_STATE (an
  * action disables a probe that is off, as in probe_target_disable()), otherwise as
  * probe_target_enable(). After an error nothing has changed.
@@ -269,11 +273,13 @@ struct probe_status {
 	size_t sites;	/* sites of the probe in the module */
 	size_t patched; /* sites that hold a patch, according to the target's memory */
 	/*
-	 * Sites that were patched but hold something else now: not all of their hits are counted.
+	 * Sites that contradict the reference count. They were patched but hold something else now,
+	 * so not all of their hits are counted; or their handler (OCaml) is called without a user,
+	 * or has users but is not called.
 	 */
 	size_t inconsistent;
 	uint32_t refcount;
-	bool enabled;
+	bool enabled; /* the reference count is above 0, whatever the sites hold */
 	size_t plans[PROBE_PLAN_COUNT];
 	uint64_t hits; /* hits that the persistent session has counted */
 	/*

@@ -33,6 +33,7 @@ class Site(NamedTuple):
     bias: int  # run-time minus link-time address
     enabled: Optional[bool]  # None: not known
     refcount: int
+    inconsistent: bool  # the site holds something else than its count says
     plan: str  # how the site is patched; "none": it is not
 
 
@@ -63,6 +64,7 @@ def _site(sites: Any, site: Any) -> Site:
         bias=site.bias,
         enabled=site.enabled if site.state_known else None,
         refcount=site.refcount,
+        inconsistent=site.inconsistent,
         plan=abi.text(abi.plan_name(site.plan)),
     )
 

@@ -41,6 +41,44 @@ else
 	echo "note: OCaml has its protocol on x86-64 alone: run of toggles is not tested"
 fi
 
+# Pairs, lists from a file, and what is left off, as with `enable`. semaphores_of prints demo:event's
+# three semaphores, demo:other's and that of a probe that cannot be patched.
+semaphores_of()
+{
+	printf 'print\nquit\n' | "$PROBECTL" run "$@" -- "$TARGETS/semaphores" 2>"$SCRATCH/err" |
+		sed -n 's/^ready.*//; s/^[0-9]/&/p'
+}
+same "run --pair" "$(semaphores_of --pair demo:event,demo:other)" "1 1 1 1 0"
+same "run --pair and a PROBE" "$(semaphores_of --pair demo:event,demo:other demo:other)" "1 1 1 2 0"
+same "run --disable" "$(semaphores_of 'demo:*' --disable demo:other)" "1 1 1 0 0"
+same "run --disable: what is off anyway" "$(semaphores_of demo:other --disable demo:event \
+	--disable-pair demo:event,not:there)" "0 0 0 1 0"
+same "run --disable: messages" "$(cat "$SCRATCH/err")" ""
+same "run --disable alone" "$(semaphores_of --disable demo:event)" "0 0 0 0 0"
+printf '# what is wanted\n\n  demo:event  \r\ndemo:other' >"$SCRATCH/list"
+echo 'demo:event' >"$SCRATCH/less"
+same "run @FILE" "$(semaphores_of "@$SCRATCH/list")" "1 1 1 1 0"
+same "run -e @FILE" "$(semaphores_of -e "@$SCRATCH/list" --disable "@$SCRATCH/less")" "0 0 0 1 0"
+same "run @FILE: a file that is not there" \
+	"$("$PROBECTL" run "@$SCRATCH/gone" -- true 2>&1; echo $?)" "probectl: $SCRATCH/gone: No such file or directory
+1"
+printf 'demo:event\ndemo:other(arg0\n' >"$SCRATCH/wrong"
+"$PROBECTL" run "@$SCRATCH/wrong" -- true 2>"$SCRATCH/err" && fail "a malformed list: status 0"
+grep -qF "probectl: $SCRATCH/wrong:2: " "$SCRATCH/err" || fail "a malformed list: $(cat "$SCRATCH/err")"
+# A library that is opened later has its probes enabled but for what is left off.
+start "$PROBECTL" run 'ctor:*' --disable ctor:plugin -- "$python" -c "
+import ctypes
+ctypes.CDLL('$plugin')
+print('ready', flush=True)
+input()"
+child=$(pgrep -P "$target_pid")
+until [ "$("$PROBECTL" status -a --json -p "$child" 'ctor:*' | jq -r '"\(.name)=\(.refcount)"' | sort | paste -sd,)" = \
+	construct=1,plugin=0 ]; do
+	pause
+done
+tell bye
+end_target
+
 # Exit status: the program's own, of a signal, and of a program that cannot be started.
 status_of()
 {

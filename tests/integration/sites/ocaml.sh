@@ -307,6 +307,17 @@ with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
 END
 }
 site=$("$PROBECTL" list -p "$target_pid" --json ocaml_1:first | jq -r .address | head -1)
+# A handler that is called without a user: every reader says so.
+byte $((site + 1)) 0xe8
+same "status of a call without a user" "$("$PROBECTL" status --json -p "$target_pid" ocaml_1:first |
+	jq -r '"\(.state) \(.patched)/\(.sites) \(.inconsistent) \(.hits)"')" "inconsistent 1/2 1 null"
+same "list of a call without a user" "$("$PROBECTL" list --json -p "$target_pid" ocaml_1:first |
+	jq -r '"\(.enabled) \(.inconsistent)"' | sort | paste -sd,)" "false null,false true"
+same "Python's list of it" "$(LIBPROBE=$BUILD/libprobe.so PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=libprobe/python "$python" -c '
+import sys, probectl
+print(sorted(s.inconsistent for s in probectl.list(int(sys.argv[1])) if s.name == "first"))' "$target_pid" 2>&1)" \
+	"[False, True]"
+byte $((site + 1)) 0x3d
 switch enable ocaml_1:first
 byte $((site + 1)) 0xcc
 refuse "sites of ocaml_1:first cannot be switched" enable -p "$target_pid" ocaml.1:dotted --disable ocaml_1:first

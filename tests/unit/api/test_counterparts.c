@@ -42,8 +42,9 @@
  *	  Enable, Disable in one list		actions in_their_order, all_or_nothing
  *	  ~force				actions counts; ocaml
  *	  ~atomically				actions held; toggled
- *	trace_new_process ~args ~actions	launched_with_all, on_from_the_start; Disable
- *						means nothing there, and `run` has none
+ *	trace_new_process ~args ~actions	launched_with_all, on_from_the_start, a_new_process;
+ *						`run`: tests/integration/follow/run.sh
+ *	  Disable actions are ignored		a_new_process, run.sh: what is off stays off
  *	With_ptrace.attach, update,		two_targets; steps; actions held
  *	  get_probe_states, detach		the same
  *	With_ptrace.start, Raw_ptrace		on_from_the_start (probe_target_spawn())
@@ -65,6 +66,7 @@
  *	attach to oneself			of_itself
  *	update or detach without attach		two_targets (release); switching needs no
  *						attach here
+ *	no executable name			a_new_process (probe_target_spawn())
  *	no such process, not permitted		tests/integration/others/held.sh, contexts.sh
  *	Self ~atomically			not here: the helper of probe/self.h can stop
  *						the process
@@ -354,6 +356,55 @@ static void no_probes(void **state)
 	probe_target_close(target);
 }
 
+static struct probe_pattern *pattern_of(const char *text)
+{
+	struct probe_pattern *pattern;
+
+	ok(probe_pattern_parse(text, &pattern));
+	return pattern;
+}
+
+/* Where all probes are off, a list may disable some; what the list itself enables, it disables. */
+static void a_new_process(void **state)
+{
+	struct probe_pattern *asked = pattern_of("same:asked"), *live = pattern_of("same:live");
+	struct probe_pattern *gone = pattern_of("same:nothing");
+	const struct probe_action mixed[] = {{.pattern = asked}, {.disable = true, .pattern = live},
+		{.disable = true, .pattern = live, .end = gone}};
+	const struct probe_action back[] = {{.pattern = live}, {.disable = true, .pattern = live},
+		{.disable = true, .pattern = asked}};
+	const struct probe_action none = {.disable = true};
+	struct probe_target *target = spawn("asked", NULL, NULL);
+	struct probe_request request = {.force = false};
+	struct probe_report report = {0};
+	struct probe_error *error;
+
+	(void)state;
+	ok(probe_target_switch(target, &none, 1, &request, &report));
+	ok(probe_target_switch(target, mixed, 3, &request, &report));
+	assert_int_equal(report.probes, 1);
+	assert_int_equal(refcount(target, "asked"), 1);
+	assert_int_equal(refcount(target, "live"), 0);
+	ok(probe_target_switch(target, back, 3, &request, &report));
+	assert_int_equal(refcount(target, "asked"), 0);
+	assert_int_equal(refcount(target, "live"), 0);
+	ok(probe_target_switch(target, mixed, 2, &request, &report));
+	ok(probe_target_release(target));
+	assert_int_equal(exit_status(probe_target_pid(target)), 4);
+	probe_report_deinit(&report);
+	probe_target_close(target);
+	probe_pattern_free(asked);
+	probe_pattern_free(live);
+	probe_pattern_free(gone);
+
+	error = probe_target_spawn((char *[]){NULL}, &target);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(
+		error->message, "no program to start: the first argument is its name or path");
+	probe_error_free(error);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -361,6 +412,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(conditional),
 		cmocka_unit_test(many_live_values),
 		cmocka_unit_test(on_from_the_start),
+		cmocka_unit_test(a_new_process),
 		cmocka_unit_test(no_probes),
 	};
 

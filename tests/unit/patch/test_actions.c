@@ -223,6 +223,7 @@ static void held(void **state)
 	live_ok(ACT(l, PLAIN, ENABLE(value)));
 	live_ok(ACT(l, {.atomic = true}, DISABLE(value), ENABLE(start)));
 	are(l, 1, 0, 0);
+	assert_true(report.stop_ns > 0);
 	/* It runs again. */
 	live_order(l, '1');
 	live_ok(probe_target_attach(l->target));
