@@ -246,7 +246,7 @@ static struct probe_error *switch_command(
 		OPTION(0, "force", FLAG, NULL, &options.force,
 			"set the state, ignoring the reference count"),
 		OPTION(0, "atomic", FLAG, NULL, &options.atomic,
-			"stop all threads also for changing counters of probes without a site"),
+			"stop all threads even if only counters change"),
 		OPTION(0, "keep-going", FLAG, NULL, &options.kept.request.keep_going,
 			direction->keep_going),
 		OPTIONS_MANY(&options.kept.request),

@@ -206,7 +206,7 @@ PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
  *   change_store()          announces it, so that the next controller can finish it
  *   (the caller puts the result into its copy, and adds edits and semaphores)
  *   transaction_prepare()   allocates memory, and writes the next registry
- *   change_stop()           unless only counts change
+ *   change_stop()           unless only counters change
  *   transaction_read()      reads the memory to be changed; the caller checks it
  *   transaction_write()     writes sites, registry and semaphores
  *   change_resume()
@@ -240,6 +240,7 @@ struct transaction {
 	/* The present image of the registry, for going back to it, and the next image. */
 	struct code_extent before, next;
 	bool written; /* the change is written, or sites are restored: it cannot be undone */
+	bool raced;   /* nothing is written, because another tool came in between: stop first */
 };
 
 /* Number of sites that are written in one stop, so that it lasts some milliseconds at most. */

@@ -25,6 +25,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/query/query.h"
 
@@ -36,7 +37,10 @@
  * handlers. Probes of the provider `ocaml` have only the second counter. Tracers must not raise it,
  * because OCaml's tools would then believe that the handlers are on.
  *
- * Semaphores are written through /proc/PID/mem, because some are in read-only pages (RELRO).
+ * If only semaphores change, the threads are not stopped ("The stop"). Semaphores are written
+ * through /proc/PID/mem for two reasons. Some are in read-only pages (RELRO). And a running program
+ * may execute another one at any moment: the descriptor then belongs to memory that is gone, and
+ * the write fails, but process_vm_writev(2) would write into the other program.
  */
 
 size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
@@ -575,6 +579,14 @@ struct probe_error *transaction_prepare(struct transaction *t)
 /* ---- The stop --------------------------------------------------------------------------- */
 
 /*
+ * A change of counters alone needs no stop: the program only compares them with 0. Other tools may
+ * change a counter between our reading and our writing it, so nothing else is done in between, and
+ * a counter whose new value is its old one is not written. Tools of OCaml stop the process with
+ * ptrace(2) while they change a counter and the code of its sites: while one is attached, or if
+ * code has to change, we stop the process, too.
+ */
+
+/*
  * Reads what will be written. The bytes of toggles follow from the new counts in their semaphores.
  */
 struct probe_error *transaction_read(struct transaction *t)
@@ -619,6 +631,38 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
+static bool is_stopped(const struct transaction *t)
+{
+	return t->change->stopped || t->change->target->held;
+}
+
+/* Returns true if the bytes of a toggle change, or if another tool may be about to change them. */
+static bool needs_stop(const struct transaction *t)
+{
+	bool writes = false;
+
+	for (size_t i = 0; i < t->toggles.count; i++)
+		writes |= t->toggles.edits.items[i].is_write;
+	return writes ||
+	       (t->toggles.count && procfs_status_number(t->change->pid, "TracerPid:") != 0);
+}
+
+/* Without a stop, first reads again what others may have changed since. */
+static struct probe_error *write_semaphores(struct transaction *t)
+{
+	struct probe_error *error = is_stopped(t) ? NULL : transaction_read(t);
+
+	t->raced = !error && !is_stopped(t) && needs_stop(t);
+	/* Without a stop, no byte of code is written, not even to take back a change. */
+	for (size_t i = 0; i < t->toggles.count && t->raced; i++)
+		t->toggles.edits.items[i].is_write = false;
+	if (t->raced)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d: another tool is changing its handlers: try again",
+			t->change->pid);
+	return error ? error : edits_write(&t->semaphores.edits, t->change->mem);
+}
+
 bool transaction_is_last(const struct transaction *t)
 {
 	return t->text.turn + (size_t)1 >= t->turns;
@@ -642,12 +686,12 @@ struct probe_error *transaction_write(struct transaction *t)
 	if (error)
 		return error;
 	if (!raise)
-		error = edits_write(&t->semaphores.edits, mem);
+		error = write_semaphores(t);
 	else if (t->next.start)
 		error = change_write_image(t->change, t->next);
 	if (!error) {
 		if (raise)
-			error = edits_write(&t->semaphores.edits, mem);
+			error = write_semaphores(t);
 		else if (t->next.start)
 			error = change_write_image(t->change, t->next);
 		if (error && raise)
@@ -673,8 +717,17 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	if (!t->count_count && !t->semaphores.count && !t->toggles.count)
 		return NULL;
 	error = transaction_prepare(t);
-	if (!error && (t->atomic || t->toggles.count))
-		error = change_stop(t->change);
+	if (error)
+		return error;
+	if (!t->atomic && !is_stopped(t)) {
+		error = transaction_read(t);
+		if (!error && !needs_stop(t))
+			error = transaction_write(t);
+		if (error ? !t->raced : t->written)
+			return error;
+		probe_error_free(error);
+	}
+	error = t->change->stopped ? NULL : change_stop(t->change);
 	if (!error)
 		error = transaction_read(t);
 	if (!error)

@@ -71,6 +71,49 @@ same_state "$target_pid"
 refuse "ocaml:plain is not enabled" disable -p "$target_pid" ocaml:plain
 same_state "$target_pid"
 
+# ---- Without a stop: what changes counters alone ----------------------------------
+
+# how COMMAND…: "not stopped", or "stopped for" some time
+how()
+{
+	"$PROBECTL" "$1" -v -p "$target_pid" "${@:2}" | sed 's/.*; //; s/ [0-9.]* us//'
+}
+same "the first user" "$(how enable ocaml_1:first)" "stopped for"
+same "another user" "$(how enable ocaml_1:first)" "not stopped"
+theirs enable "first=3/++" first
+same "one user less" "$(how disable ocaml_1:first)" "not stopped"
+same "code and counters" "$(how enable ocaml_1:first ocaml:plain)" "stopped for"
+same "atomically" "$(how enable --atomic ocaml_1:first)" "stopped for"
+same "two users less" "$(how disable --force ocaml_1:first)" "stopped for"
+same "the last user" "$(how disable ocaml:plain)" "stopped for"
+# Several controllers at once: none of their counts is lost.
+switch enable ocaml_1:first
+for ((i = 0; i < 4; i++)); do
+	for ((k = 0; k < 10; k++)); do
+		"$PROBECTL" enable -q -p "$target_pid" ocaml_1:first || echo failed
+		"$PROBECTL" enable -q -p "$target_pid" ocaml_1:first || echo failed
+		"$PROBECTL" disable -q -p "$target_pid" ocaml_1:first || echo failed
+	done >"$SCRATCH/users.$i" 2>&1 &
+	users[i]=$!
+done
+wait "${users[@]}"
+same "users at once: errors" "$(cat "$SCRATCH"/users.*)" ""
+theirs state "first=41/++" first
+# While another tool has the process, nothing is written.
+mkfifo "$SCRATCH/end"
+"$python" tests/integration/others/seize.py "$target_pid" <"$SCRATCH/end" >"$SCRATCH/seize.out" &
+holder=$!
+exec {end}>"$SCRATCH/end"
+until grep -q seized "$SCRATCH/seize.out"; do
+	pause
+done
+refuse "is being traced by process $holder" enable -p "$target_pid" ocaml_1:first
+exec {end}>&-
+wait "$holder"
+theirs state "first=41/++" first
+switch disable --force ocaml_1:first
+same_state "$target_pid"
+
 # ---- --force sets the state, whatever the count -----------------------------------
 
 for ((i = 0; i < 3; i++)); do
