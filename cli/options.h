@@ -95,6 +95,7 @@ struct common_options {
 	struct string_list conditions[PROBE_CONDITION_COUNT];
 	struct probe_processes *meant;
 	bool follow, no_follow; /* values of --follow and --no-follow */
+	bool only_later;	/* value of --new */
 	struct pattern_list patterns;
 	/* Arguments before `--` that are not options or their values. Points into argv. */
 	char **operands;

@@ -40,6 +40,13 @@ struct probe_error *processes_check(const struct common_options *common)
 	if (common->follow && common->no_follow)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "--follow and --no-follow exclude each other");
+	if (common->only_later && (common->no_follow || common->program || common->pids.count ||
+					  common->trees.count || !given))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--new is for processes that come later: use it with --exe, --name, "
+			"--user, "
+			"--cgroup, --container or --children, without -p, --tree, --no-follow and "
+			"a PROGRAM");
 	if (common->program && given)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s: give either processes (-p, --tree, --exe, --name ...) or -- "
@@ -127,8 +134,9 @@ struct probe_error *processes_find(struct common_options *common)
 	const pid_t *found;
 	size_t count;
 
-	common->follow |= common->trees.count && !common->no_follow;
+	common->follow |= (common->trees.count && !common->no_follow) || common->only_later;
 	selection.later = common->follow;
+	selection.only_later = common->only_later;
 	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
 		selection.conditions[kind].values = common->conditions[kind].items;
 		selection.conditions[kind].count = common->conditions[kind].count;

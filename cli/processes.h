@@ -37,6 +37,8 @@
 	OPTION(0, "follow", FLAG, NULL, &(common)->follow,                                         \
 		"also probe libraries opened later, forked children, and programs that they "      \
 		"start; with --exe, --name ... alone: all such processes that come later"),                                                                          \
+	OPTION(0, "new", FLAG, NULL, &(common)->only_later,                                        \
+		"with --exe, --name ... or --children: only processes that come later"),           \
 	OPTION(0, "no-follow", FLAG, NULL, &(common)->no_follow,                                   \
 		"with a PROGRAM: probe only it and the libraries that it starts with")
 /* clang-format on */

@@ -22,11 +22,17 @@ struct probe_processes {
 	struct conditions *conditions; /* NULL if there are none */
 	const char *const *files;      /* the values of PROBE_CONDITION_EXE; borrowed */
 	size_t file_count;
-	bool later;
+	bool later, only_later;
 	struct ids named;   /* pids and trees */
 	struct ids parents; /* parents and trees */
 	struct ids trees;
 	struct ids found;
+	/* With only_later: the processes that were found first, and when they were started. */
+	struct left_alone {
+		pid_t pid;
+		uint64_t started;
+	} * left_alone;
+	size_t left_count;
 };
 
 /* ---- All processes --------------------------------------------------------------- */
@@ -41,7 +47,7 @@ struct all {
 	size_t count;
 };
 
-/* Parses /proc/PID/stat. Returns false for an ended process, a kernel thread or this process. */
+/* Parses /proc/PID/stat. Returns false for an ended process or a kernel thread. */
 static bool parse_stat(char *text, struct process *ret)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD in the kernel's include/linux/sched.h */
@@ -55,7 +61,7 @@ static bool parse_stat(char *text, struct process *ret)
 		sscanf(end + 1, " %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
 		return false;
 	*ret = (struct process){.pid = (pid_t)strtol(text, NULL, 10), .parent = parent};
-	return state != 'Z' && state != 'X' && !(flags & KERNEL_THREAD) && ret->pid != getpid();
+	return state != 'Z' && state != 'X' && !(flags & KERNEL_THREAD);
 }
 
 static bool read_process(pid_t pid, struct process *ret)
@@ -75,7 +81,7 @@ static struct probe_error *read_all(struct all *ret)
 
 	*ret = (struct all){0};
 	while (!error && (pid = procfs_next_id(list))) {
-		if (!read_process(pid, &process))
+		if (pid == getpid() || !read_process(pid, &process))
 			continue;
 		if (ARRAY_ROOM(ret->items, ret->count))
 			ret->items[ret->count++] = process;
@@ -173,6 +179,30 @@ static struct probe_error *check_met(const struct probe_processes *processes)
 	return error;
 }
 
+/* Moves the processes that were found to those that are left alone. */
+static struct probe_error *leave_alone(struct probe_processes *processes)
+{
+	for (size_t i = 0; i < processes->found.count; i++) {
+		pid_t pid = processes->found.items[i];
+
+		if (!ARRAY_ROOM(processes->left_alone, processes->left_count))
+			return probe_error_no_memory();
+		processes->left_alone[processes->left_count++] =
+			(struct left_alone){pid, procfs_start_time(pid)};
+	}
+	processes->found.count = 0;
+	return NULL;
+}
+
+/* Another process may get the id of one that is left alone. */
+static bool is_left_alone(const struct probe_processes *processes, pid_t pid)
+{
+	for (size_t i = 0; i < processes->left_count; i++)
+		if (processes->left_alone[i].pid == pid)
+			return procfs_start_time(pid) == processes->left_alone[i].started;
+	return false;
+}
+
 struct probe_error *probe_processes_find(
 	struct probe_processes *processes, const pid_t **ret, size_t *count_ret, size_t *named_ret)
 {
@@ -193,6 +223,8 @@ struct probe_error *probe_processes_find(
 	free(all.items);
 	if (!error && !named->count && !probe_processes_seek(processes))
 		error = check_met(processes);
+	if (!error && processes->only_later)
+		error = leave_alone(processes);
 	*ret = processes->found.items;
 	*count_ret = processes->found.count;
 	return error;
@@ -236,13 +268,18 @@ static bool is_below(const struct probe_processes *processes, pid_t pid)
 	return false;
 }
 
+bool processes_meet(struct probe_processes *processes, pid_t pid)
+{
+	return conditions_hold(processes->conditions, pid) && !is_left_alone(processes, pid);
+}
+
 static bool is_wanted(pid_t pid, bool is_new, void *data)
 {
-	const struct probe_processes *processes = data;
+	struct probe_processes *processes = data;
 
 	if (!is_new && has_id(&processes->found, pid))
 		return false;
-	return is_below(processes, pid) && conditions_hold(processes->conditions, pid);
+	return is_below(processes, pid) && processes_meet(processes, pid);
 }
 
 void processes_newcomers(struct probe_processes *processes, struct probe_newcomers *ret)
@@ -265,7 +302,8 @@ struct probe_error *probe_processes_create(
 		return probe_error_no_memory();
 	processes->files = selection->conditions[PROBE_CONDITION_EXE].values;
 	processes->file_count = selection->conditions[PROBE_CONDITION_EXE].count;
-	processes->later = selection->later;
+	processes->only_later = selection->only_later;
+	processes->later = selection->later || selection->only_later;
 	error = add_processes(&processes->named, selection->pids, selection->pid_count);
 	if (!error)
 		error = add_processes(&processes->trees, selection->trees, selection->tree_count);
@@ -279,6 +317,11 @@ struct probe_error *probe_processes_create(
 	}
 	if (!error)
 		error = conditions_create(selection, &processes->conditions);
+	if (!error && processes->only_later &&
+		(processes->named.count || !probe_processes_seek(processes)))
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"only processes that come later are meant: name a program, a user and the "
+			"like, or parents, but no process that runs");
 	if (error) {
 		probe_processes_free(processes);
 		return error;
@@ -296,6 +339,7 @@ void probe_processes_free(struct probe_processes *processes)
 	free(processes->parents.items);
 	free(processes->trees.items);
 	free(processes->found.items);
+	free(processes->left_alone);
 	free(processes);
 }
 
@@ -319,11 +363,6 @@ struct probe_error *probe_processes_open(
 	}
 	*ret = target;
 	return NULL;
-}
-
-bool processes_meet(struct probe_processes *processes, pid_t pid)
-{
-	return conditions_hold(processes->conditions, pid);
 }
 
 char *probe_processes_describe(const struct probe_processes *processes)

@@ -51,11 +51,17 @@ struct probe_selection {
 	size_t tree_count;   /* these processes and all their descendants */
 	size_t parent_count; /* only all descendants of these processes */
 	bool later;	     /* also processes that come later */
+	/*
+	 * Only processes that come later: probe_processes_find() finds none, and those that meet
+	 * the conditions then are left alone for as long as they run. Not with `pids` and `trees`.
+	 */
+	bool only_later;
 };
 
 /*
  * Reads a selection. Errors: PROBE_ERROR_SYSTEM (no such program), PROBE_ERROR_NOT_FOUND (no such
- * user), PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * user), PROBE_ERROR_USAGE (`only_later` without parents and conditions, or with ids),
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_processes_create(
 	const struct probe_selection *selection, struct probe_processes **ret);

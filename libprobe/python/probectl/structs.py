@@ -329,6 +329,7 @@ class Selection(Structure):
         ("tree_count", c_size_t),
         ("parent_count", c_size_t),
         ("later", c_bool),
+        ("only_later", c_bool),
     ]
 
 

@@ -11,7 +11,7 @@ class Trace(Session):
     """
     Switches probes on in several processes: those with the ids `pids`, those that run a program of
     `exe` or have a `name`, and the descendants of `children`. With `later`, processes that come
-    later and meet the conditions are traced, too; with `follow`, so are the programs that traced
+    later and meet the conditions are traced, too; with `only_later`, only these; with `follow`, so are the programs that traced
     processes start and execute. `command` is a program to start, with its arguments: its probes are
     on before any of its code runs. The other options, hits and tables are those of a Session. Counts
     and tables are sums over all processes, those that have ended included.
@@ -27,12 +27,13 @@ class Trace(Session):
         children: Union[int, Sequence[int]] = (),
         command: Sequence[str] = (),
         later: bool = False,
+        only_later: bool = False,
         follow: bool = False,
         **options: Any,
     ) -> None:
         if isinstance(command, str):
             raise TypeError("a command is a sequence of texts, not one text")
-        chosen = abi.Selection(later=later)
+        chosen = abi.Selection(later=later, only_later=only_later)
         chosen.pids, chosen.pid_count = ids(pids)
         chosen.parents, chosen.parent_count = ids(children)
         for kind, these in ((abi.CONDITION_EXE, exe), (abi.CONDITION_NAME, name)):

@@ -380,6 +380,23 @@ class Traces(OnTarget):
             self.assertEqual(trace.processes, ())
             self.assertEqual(sum(row.count for row in trace.table().rows), 200)
 
+    def test_only_processes_that_come_later(self):
+        with probectl.Trace(
+            ["hits:work"], children=os.getpid(), only_later=True, tracer="count"
+        ) as trace:
+            self.assertEqual(trace.processes, ())
+            late = self.start()
+            while late.pid not in trace.processes:
+                time.sleep(0.01)
+            self.assertNotIn(self.pid, trace.processes)
+            self.hit(50)
+            self.end(late, 100)
+            while late.pid in trace.processes:
+                time.sleep(0.01)
+            self.assertEqual(sum(row.count for row in trace.table().rows), 100)
+        with self.assertRaisesRegex(probectl.ProbeError, "only processes that come later are meant"):
+            probectl.Trace(["hits:work"], pids=self.pid, only_later=True)
+
     @unittest.skipIf(os.getuid() == 0, "root holds programs until they can be traced")
     def test_a_process_ends_before_its_probes_are_on(self):
         with tempfile.TemporaryDirectory() as folder:
