@@ -290,6 +290,8 @@ struct probe_error *hosts_start(struct trace *trace)
 		if (error)
 			return error;
 		tracer->sink = probe_tracer_host_sink(tracer->host);
+		tracer->options.filters =
+			probe_tracer_host_filters(tracer->host, &tracer->options.filter_count);
 		if (!probe_tracer_host_off(tracer->host))
 			continue;
 		/* It refuses all hits. The other tracers continue. */

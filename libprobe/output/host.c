@@ -30,7 +30,11 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 
 struct probe_tracer_host {
 	char *path, *options;
-	struct tags tags;    /* tags that are sent with hits that belong to no pair */
+	struct tags tags; /* tags that are sent with hits that belong to no pair */
+	int label_arg;	  /* number of the argument that is the label, or -1 */
+	char **texts;	  /* filters of tags and rules (tags_filter_index()); NULL without one */
+	struct probe_filter_rule *filters;
+	size_t filter_count;
 	uint64_t timeout_ns; /* time after which a silent tracer is killed; 0 means never */
 	pid_t pid;
 	int input, replies, output;
@@ -47,7 +51,7 @@ struct probe_tracer_host {
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/* Takes tag= and timeout= out of the user's text; the rest is for the tracer. */
+/* Takes tag=, label= and timeout= out of the user's text; the rest is for the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *word;
@@ -60,6 +64,12 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 		if (!strncmp(word, "tag=", 4)) {
 			error = probe_error_prefix(
 				tags_add(&host->tags, word + 4), "tracer %s", host->path);
+		} else if (!strncmp(word, "label=", 6)) {
+			if (sscanf(word, "label=arg%2d%c", &host->label_arg, &(char){0}) != 1 ||
+				host->label_arg < 0 || host->label_arg >= PROBE_ARGS_MAX)
+				error = probe_error_new(PROBE_ERROR_USAGE,
+					"tracer %s: '%s' is no argument (label=arg0)", host->path,
+					word + 6);
 		} else if (!strncmp(word, "timeout=", 8)) {
 			char *end;
 			unsigned long seconds = strtoul(word + 8, &end, 10);
@@ -148,6 +158,58 @@ static struct probe_error *take_removal(struct probe_tracer_host *host,
 	return NULL;
 }
 
+static struct probe_error *take_filter(
+	struct probe_tracer_host *host, const char *text, size_t length)
+{
+	size_t count = PROBE_TAG_STATUS + host->tags.count;
+	struct probe_error *error = NULL;
+	struct expr *expr = NULL;
+	char *filter;
+	uint32_t index;
+
+	if (length < sizeof(index))
+		return damaged(host);
+	memcpy(&index, text, sizeof(index));
+	if (index >= count || host->ready)
+		return damaged(host);
+	if (!host->texts)
+		host->texts = calloc(count, sizeof(*host->texts));
+	filter = strndup(text + sizeof(index), length - sizeof(index));
+	if (!host->texts || !filter) {
+		free(filter);
+		return probe_error_no_memory();
+	}
+	free(host->texts[index]);
+	host->texts[index] = filter;
+	/* Names of arguments have a meaning only for a probe. */
+	if (!meaning_names_used(filter))
+		error = expr_parse("the tracer's filter", filter, &expr);
+	expr_free(expr);
+	return probe_error_prefix(error, "tracer %s", host->path);
+}
+
+/* Lists the filters by the roles and names of probes. */
+static struct probe_error *list_filters(struct probe_tracer_host *host)
+{
+	if (!host->texts)
+		return NULL;
+	host->filters = calloc(3 + host->tags.count, sizeof(*host->filters));
+	if (!host->filters)
+		return probe_error_no_memory();
+	host->filters[0] = (struct probe_filter_rule){
+		.role = PROBE_ROLE_BEGIN, .filter = host->texts[PROBE_TAG_BEGIN]};
+	host->filters[1] = (struct probe_filter_rule){
+		.role = PROBE_ROLE_END, .filter = host->texts[PROBE_TAG_END]};
+	host->filters[2] = (struct probe_filter_rule){.filter = host->texts[PROBE_TAG_POINT]};
+	host->filter_count = 3;
+	for (size_t i = 0; i < host->tags.count; i++)
+		host->filters[host->filter_count++] = (struct probe_filter_rule){
+			.pattern = host->tags.rules[i].pattern,
+			.filter =
+				host->texts[tags_filter_index(&host->tags, &host->tags.rules[i])]};
+	return NULL;
+}
+
 static struct probe_error *take_reply(struct probe_tracer_host *host,
 	const struct wire_header *header, const char *text, const struct listener *listener)
 {
@@ -157,6 +219,8 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 	case WIRE_READY:
 		host->ready = true;
 		return NULL;
+	case WIRE_FILTER:
+		return take_filter(host, text, length);
 	case WIRE_ERROR:
 		return probe_error_new(
 			PROBE_ERROR_STATE, "tracer %s: %.*s", host->path, (int)length, text);
@@ -264,7 +328,8 @@ static struct probe_error *fork_guest(struct probe_tracer_host *host)
 	fflush(NULL);
 	host->pid = fork();
 	if (host->pid == 0)
-		guest_run(host->path, host->options, input[0], replies[1], host->output);
+		guest_run(
+			host->path, host->options, &host->tags, input[0], replies[1], host->output);
 	close(input[0]);
 	close(replies[1]);
 	if (host->pid < 0) {
@@ -302,6 +367,7 @@ struct probe_error *probe_tracer_host_start(
 		return probe_error_no_memory();
 	host->input = host->replies = -1;
 	host->output = output;
+	host->label_arg = -1;
 	host->timeout_ns = TIMEOUT_S * (uint64_t)NSEC_PER_SEC;
 	/* Without a slash, dlopen(3) would search the system's library folders. */
 	if (asprintf(&host->path, "%s%s", strchr(spec->name, '/') ? "" : "./", spec->name) < 0) {
@@ -320,6 +386,8 @@ struct probe_error *probe_tracer_host_start(
 	while (!error && !host->ready)
 		error = wait_for_replies(host, &(struct listener){0});
 	host->unanswered = 0;
+	if (!error)
+		error = list_filters(host);
 	if (error) {
 		probe_tracer_host_free(host);
 		return error;
@@ -350,12 +418,42 @@ bool probe_tracer_host_off(const struct probe_tracer_host *host)
 	return host->off;
 }
 
+/* Finds the label of a hit; *ids and *room are for a trace id. Returns NULL if it has none. */
+static const struct probe_value *label_of(const struct probe_tracer_host *host,
+	const struct probe_hit *hit, struct otlp_ids *ids, struct probe_value *room)
+{
+	const struct probe_event event = {.args = hit->args, .arg_count = hit->arg_count};
+	const unsigned int number = (unsigned int)host->label_arg;
+	const struct probe_value *text;
+
+	if (host->label_arg >= 0) {
+		text = probe_event_arg(&event, number, true);
+		return text ? text : probe_event_arg(&event, number, false);
+	}
+	if (!otlp_find_id(hit, ids))
+		return NULL;
+	*room = (struct probe_value){
+		.kind = PROBE_VALUE_STRING, .bytes = ids->trace, .length = strlen(ids->trace)};
+	return room;
+}
+
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm)
 {
-	if (tag == PROBE_TAG_POINT)
-		tag = tags_find(&host->tags, probe);
-	wire_put_hit(&sink_context(host->sink)->out, tag, hit, probe, comm);
+	const struct tag_rule *rule = tag == PROBE_TAG_POINT ? tags_find(&host->tags, probe) : NULL;
+	struct otlp_ids ids = {0};
+	struct probe_value room;
+
+	wire_put_hit(&sink_context(host->sink)->out, rule ? rule->tag : tag,
+		rule ? (size_t)(rule - host->tags.rules) + 1 : 0, label_of(host, hit, &ids, &room),
+		hit, probe, comm);
+}
+
+const struct probe_filter_rule *probe_tracer_host_filters(
+	const struct probe_tracer_host *host, size_t *count_ret)
+{
+	*count_ret = host->filter_count;
+	return host->filters;
 }
 
 const char *probe_tracer_host_idle_tag(const struct probe_tracer_host *host)
@@ -452,6 +550,10 @@ void probe_tracer_host_free(struct probe_tracer_host *host)
 	if (host->replies >= 0)
 		close(host->replies);
 	probe_sink_free(host->sink);
+	for (size_t i = 0; host->texts && i < PROBE_TAG_STATUS + host->tags.count; i++)
+		free(host->texts[i]);
+	free(host->texts);
+	free(host->filters);
 	tags_deinit(&host->tags);
 	free(host->path);
 	free(host->options);

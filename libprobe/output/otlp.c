@@ -440,7 +440,7 @@ static bool take_id(const char *text, size_t length, struct otlp_ids *ids)
 	return true;
 }
 
-static bool find_id(const struct probe_hit *hit, struct otlp_ids *ids)
+bool otlp_find_id(const struct probe_hit *hit, struct otlp_ids *ids)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
 		const struct probe_value *value = &hit->args[i];
@@ -503,7 +503,7 @@ void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct ot
 		id = mix(&otlp->random);
 	while (!id);
 	snprintf(ret->span, sizeof(ret->span), "%016llx", (unsigned long long)id);
-	if (find_id(hit->begin, ret) || find_id(hit, ret))
+	if (otlp_find_id(hit->begin, ret) || otlp_find_id(hit, ret))
 		return;
 	if (otlp->trace_arg < 0 || !hash_value(otlp, hit, &seed))
 		seed = mix(&otlp->random);

@@ -416,20 +416,20 @@ struct probe_error *expr_bind_double(const struct expr *expr, struct record_layo
 
 /* ---- Binding --------------------------------------------------------------------------- */
 
-struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
-	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+/* Appends the nodes of an expression to those that are bound. */
+static struct probe_error *bind_more(struct binding *b, const struct expr *expr)
 {
-	struct binding b = {.expr = expr, .layout = layout, .site = site, .nodes = nodes};
 	struct probe_error *error;
 	struct capture string;
 
+	b->expr = expr;
 	if (expr_word(expr))
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text, EXPR_ONLY_KEYS);
 	if (expr_is_string(expr, &string))
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
 			"str(arg%u) is a string, not a number", string.arg);
-	error = decide_types(&b);
-	if (!error && result_of(&b, expr->count - 1).is_double)
+	error = decide_types(b);
+	if (!error && result_of(b, expr->count - 1).is_double)
 		error = expr_error(expr, PROBE_ERROR_USAGE, expr->nodes[expr->count - 1].at,
 			expr_is_symbol(expr) ? "a floating-point number is no address"
 					     : "a floating-point number can only be compared, or "
@@ -442,10 +442,38 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 
 		/* A constant shift count may be invalid for the left operand's type. */
 		if (is_shift && count->kind == ARCH_EXPR_CONST)
-			why = expr_compute(node->kind, b.operation[i], 0, count->value, &unused);
+			why = expr_compute(node->kind, b->operation[i], 0, count->value, &unused);
 		error = why ? expr_error(expr, PROBE_ERROR_USAGE, count->at, "%s", why)
-			    : bind_node(&b, i);
+			    : bind_node(b, i);
 	}
+	return error;
+}
+
+struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+{
+	struct binding b = {.layout = layout, .site = site, .nodes = nodes};
+	struct probe_error *error = bind_more(&b, expr);
+
+	*count_ret = b.count;
+	return error;
+}
+
+struct probe_error *expr_bind_both(const struct expr *first, const struct expr *second,
+	struct record_layout *layout, const struct record_layout_site *site,
+	struct arch_expr_node *nodes, uint8_t *count_ret, uint8_t *first_ret)
+{
+	struct binding b = {.layout = layout, .site = site, .nodes = nodes};
+	struct probe_error *error = bind_more(&b, first);
+	struct arch_expr_node both = {.kind = ARCH_EXPR_BOTH, .is_signed = true};
+
+	*first_ret = b.count;
+	both.left = b.count - 1;
+	if (!error)
+		error = bind_more(&b, second);
+	both.right = b.count - 1;
+	if (!error)
+		error = add(&b, &both, second->text);
 	*count_ret = b.count;
 	return error;
 }

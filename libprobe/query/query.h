@@ -499,6 +499,15 @@ PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
+/*
+ * Binds `first && second`, as expr_bind(). The nodes of `first` come first; *first_ret is their
+ * number.
+ */
+PROBE_MUST_CHECK struct probe_error *expr_bind_both(const struct expr *first,
+	const struct expr *second, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret,
+	uint8_t *first_ret);
+
 /* Returns true if the type of a bound expression, with this last node, is signed. */
 bool expr_is_signed(const struct arch_expr_node *last);
 

@@ -234,8 +234,28 @@ static void bind_same(struct binder *b)
 	}
 }
 
+static struct probe_error *bind_filter(struct binder *b, const struct expr *rule)
+{
+	const struct expr *filter = b->asked->filter;
+	struct arch_expr *ret = &b->bound->filter;
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	struct probe_error *error;
+
+	if (!filter || !rule)
+		return bind_expr(b, filter ? filter : rule, ret);
+	error = expr_bind_both(
+		filter, rule, b->layout, b->site, nodes, &ret->count, &b->bound->filter_own);
+	if (error) {
+		*ret = (struct arch_expr){0};
+		return error;
+	}
+	ret->nodes = nodes;
+	b->used += ret->count;
+	return NULL;
+}
+
 static struct probe_error *bind_all(
-	struct binder *b, struct pair_part part, struct bound_types *types)
+	struct binder *b, struct pair_part part, const struct expr *rule, struct bound_types *types)
 {
 	const struct asked *asked = b->asked;
 	struct bound *bound = b->bound;
@@ -278,7 +298,7 @@ static struct probe_error *bind_all(
 		return error;
 	/* A filter on a whole pair is evaluated at the end event. */
 	if (!asked->filter || !expr_is_of_pair(asked->filter))
-		return bind_expr(b, asked->filter, &bound->filter);
+		return bind_filter(b, rule);
 	return is_end ? bind_expr(b, asked->filter, &bound->pair_filter) : NULL;
 }
 
@@ -307,7 +327,8 @@ static struct bound *shrink(const struct bound *from, size_t count)
 
 struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
-	struct record_layout *layout, struct bound_types *types, struct bound **ret)
+	const struct expr *rule, struct record_layout *layout, struct bound_types *types,
+	struct bound **ret)
 {
 	AUTO_FREE struct bound *room =
 		calloc(1, sizeof(*room) + EXPRS_MAX * ARCH_EXPR_NODES_MAX * sizeof(room->nodes[0]));
@@ -316,7 +337,7 @@ struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 
 	if (!room)
 		return probe_error_no_memory();
-	error = bind_all(&binder, part, types);
+	error = bind_all(&binder, part, rule, types);
 	if (error)
 		return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
 	*ret = shrink(room, binder.used);

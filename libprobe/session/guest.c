@@ -21,6 +21,8 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
+#include "libprobe/base/map.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
 
 /* ==== Wire ==================================================================================== */
@@ -39,18 +41,29 @@ void wire_put_look(struct buffer *out, pid_t pid)
 	buffer_bytes(out, &look, sizeof(look));
 }
 
-bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
+bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, size_t rule,
+	const struct probe_value *label, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
-	const struct probe_event event = probe_event_of_hit(hit, probe, comm);
-	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
+	struct probe_event event = probe_event_of_hit(hit, probe, comm);
+	struct probe_value args[PROBE_ARGS_MAX + 1];
+	bool has_label = label && event.arg_count <= PROBE_ARGS_MAX;
 	struct wire_hit *wire;
+	size_t length;
 
+	if (has_label) {
+		for (size_t i = 0; i < event.arg_count; i++)
+			args[i] = event.args[i];
+		args[event.arg_count++] = *label;
+		event.args = args;
+	}
+	length = sizeof(struct wire_hit) + event_packed_size(&event);
 	/* Append a whole message, or none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
-	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, probe->pair, hit->filter};
+	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, probe->pair, (uint32_t)rule,
+		has_label, hit->filter};
 	event_pack(&event, wire + 1);
 	out->length += length;
 	return true;
@@ -82,8 +95,11 @@ bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
 			.arg_count = event->arg_count},
 		.options = {.time_ns = event->time_ns, .cpu = event->cpu, .comm = event->comm},
 		.pair = wire->pair,
+		.rule = wire->rule,
 		.filter = wire->filter,
 	};
+	if (wire->has_label && ret->term.arg_count)
+		ret->options.label = &ret->term.args[--ret->term.arg_count];
 	if (is_number(&ret->filter))
 		ret->options.filter_result = &ret->filter;
 	/* The first number is the extra value, except for ends (note_pair()). */
@@ -150,36 +166,46 @@ bool open_pairs_pop(
 
 /* ==== Tags ==================================================================================== */
 
+static const char *const tag_names[] = {[PROBE_TAG_POINT] = "point",
+	[PROBE_TAG_BEGIN] = "begin",
+	[PROBE_TAG_END] = "end",
+	[PROBE_TAG_OBSERVE] = "observe",
+	[PROBE_TAG_COUNT] = "count",
+	[PROBE_TAG_STATUS] = "status"};
+
 struct probe_error *tags_add(struct tags *tags, const char *text)
 {
-	static const struct {
-		const char *name;
-		enum probe_tracer_tag tag;
-	} known[] = {{"point", PROBE_TAG_POINT}, {"observe", PROBE_TAG_OBSERVE},
-		{"count", PROBE_TAG_COUNT}};
-	size_t length = strcspn(text, "@"), i = 0;
-	struct tag_rule rule = {0};
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	size_t length = strcspn(text, "@");
+	struct tag_rule rule = {.tag = PROBE_TAG_NAMED};
 	struct probe_error *error = NULL;
 
-	while (i < sizeof(known) / sizeof(known[0]) &&
-		(strlen(known[i].name) != length || memcmp(known[i].name, text, length) != 0))
-		i++;
-	if (i == sizeof(known) / sizeof(known[0]))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"there is no tag '%.*s'; there are point, observe, count", (int)length,
-			text);
-	rule.tag = known[i].tag;
-	if (!ARRAY_ROOM(tags->rules, tags->count))
+	rule.name = strndup(text, length);
+	if (!rule.name || !ARRAY_ROOM(tags->rules, tags->count)) {
+		free(rule.name);
 		return probe_error_no_memory();
-	if (text[length])
+	}
+	for (size_t i = 0; i < sizeof(tag_names) / sizeof(tag_names[0]); i++)
+		if (tag_names[i] && !strcmp(tag_names[i], rule.name))
+			rule.tag = (enum probe_tracer_tag)i;
+	if (!length || strspn(text, letters) != length || rule.tag == PROBE_TAG_BEGIN ||
+		rule.tag == PROBE_TAG_END || rule.tag == PROBE_TAG_STATUS)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"tag=%s: a tag is point, observe, count or a name of your own, of letters, "
+			"digits, '_' and '-', and not begin, end or status",
+			text);
+	else if (text[length])
 		error = probe_error_prefix(
 			probe_pattern_parse(text + length + 1, &rule.pattern), "tag=%s", text);
-	if (!error)
+	if (error)
+		free(rule.name);
+	else
 		tags->rules[tags->count++] = rule;
 	return error;
 }
 
-enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe)
+const struct tag_rule *tags_find(struct tags *tags, const struct probe_session_probe *probe)
 {
 	for (size_t i = tags->count; i-- > 0;) {
 		const struct probe_pattern *pattern = tags->rules[i].pattern;
@@ -188,9 +214,9 @@ enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_pr
 				       probe->provider, probe->name))
 			continue;
 		tags->rules[i].applied = true;
-		return tags->rules[i].tag;
+		return &tags->rules[i];
 	}
-	return PROBE_TAG_POINT;
+	return NULL;
 }
 
 const char *tags_idle(const struct tags *tags)
@@ -203,31 +229,43 @@ const char *tags_idle(const struct tags *tags)
 
 void tags_deinit(struct tags *tags)
 {
-	for (size_t i = 0; i < tags->count; i++)
+	for (size_t i = 0; i < tags->count; i++) {
 		probe_pattern_free(tags->rules[i].pattern);
+		free(tags->rules[i].name);
+	}
 	free(tags->rules);
 	*tags = (struct tags){0};
 }
 
 /* ==== Guest =================================================================================== */
 
-/* The removal of a tracer from one probe, or from all probes, of a process. */
-struct removed {
-	struct removed *next;
-	pid_t pid;
-	size_t length; /* bytes of the names; 0 for all probes */
-	char names[];  /* provider, NUL, name, NUL */
+/*
+ * A process that the tracer was asked about, or a process, thread or probe from which it was
+ * removed.
+ */
+struct noted {
+	uint64_t started;    /* start of the process or thread, in clock ticks; 0 if it had ended */
+	uint64_t checked_ns; /* time of the last look at it */
+	bool is_removed;
 };
 
 /* The bytes of a WIRE_REMOVE between header and names. */
-enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
+enum {
+	REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header),
+	CHECK_NS = 100000000,
+	NOTED_MAX = 65536 /* above this number, those that have ended are forgotten */
+};
 
 struct guest {
 	const struct probe_tracer_ops *ops;
 	void *state;
 	int input, replies;
-	struct removed *removed;
-	bool off; /* the tracer was removed from everything */
+	const struct tags *tags;
+	/* struct noted; a key is a pid, a tid or 0, and a probe's provider and name or "" */
+	struct map noted;
+	size_t noted_max;
+	bool off;	  /* the tracer was removed from everything */
+	bool has_removed; /* the tracer was removed from some thread or probe */
 	struct open_pairs pairs;
 };
 
@@ -261,36 +299,105 @@ static __attribute__((noreturn)) void refuse(
 
 /* ---- Operations ------------------------------------------------------------------- */
 
-/* Calls an operation of the tracer for a tag: `enabled` without a hit, else `trace`. */
-static enum probe_tracer_verdict ask(const struct guest *guest, enum probe_tracer_tag tag,
-	const struct probe_tracee *tracee, const struct wire_got *hit)
-{
-	const struct probe_tracer_ops *ops = guest->ops;
-	enum probe_tracer_verdict verdict =
-		hit ? (ops->trace_tag[tag] ? ops->trace_tag[tag] : ops->trace)(
-			      tag, guest->state, tracee, &hit->term, &hit->options)
-		    : (ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
-			      tag, guest->state, tracee);
+static const struct probe_tracer_term no_probe = {.provider = "", .name = "", .tag = "status"};
 
-	if ((unsigned int)verdict > PROBE_TRACER_REMOVE)
+static enum probe_tracer_verdict check(
+	const struct guest *guest, enum probe_tracer_verdict verdict, const char *operation)
+{
+	if ((unsigned int)verdict > PROBE_TRACER_REMOVE_PROBE)
 		refuse(guest, "its operation '%s' returned no verdict of probe/tracer.h",
-			hit ? "trace" : "enabled");
+			operation);
 	return verdict;
 }
 
-/* Was the tracer removed from the process, or from the probe `term` (may be NULL) in it? */
-static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
+static enum probe_tracer_verdict ask_enabled(const struct guest *guest, enum probe_tracer_tag tag,
+	const struct probe_tracee *tracee, const struct probe_tracer_term *term)
 {
-	for (const struct removed *it = guest->removed; it; it = it->next) {
-		if (it->pid != pid)
+	const struct probe_tracer_ops *ops = guest->ops;
+	struct probe_tracer_term bare = *term;
+
+	bare.args = NULL;
+	bare.arg_count = 0;
+	return check(guest,
+		(ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
+			tag, guest->state, tracee, &bare),
+		"enabled");
+}
+
+/* Calls `enabled` and, if that wants it, `trace`. */
+static enum probe_tracer_verdict ask_both(const struct guest *guest, const struct wire_got *hit)
+{
+	const struct probe_tracer_ops *ops = guest->ops;
+	enum probe_tracer_tag tag = hit->tag;
+	enum probe_tracer_verdict verdict = ask_enabled(guest, tag, &hit->tracee, &hit->term);
+
+	if (verdict != PROBE_TRACER_TRACE)
+		return verdict;
+	return check(guest,
+		(ops->trace_tag[tag] ? ops->trace_tag[tag] : ops->trace)(
+			tag, guest->state, &hit->tracee, &hit->term, &hit->options),
+		"trace");
+}
+
+/* ---- Tracees ---------------------------------------------------------------------- */
+
+static uint64_t start_of(pid_t pid, pid_t tid)
+{
+	return tid ? procfs_start_time_of(procfs_path("/proc/%d/task/%d/stat", pid, tid).text)
+		   : procfs_start_time(pid);
+}
+
+#define NOTED_KEY(pid, tid, term)                                                                  \
+	MAP_KEY(MAP_OBJECT(pid), MAP_OBJECT(tid), map_text((term)->provider),                      \
+		map_text((term)->name))
+
+/*
+ * Finds what is noted of a process, a thread or a probe, or returns NULL. Forgets it if the id is
+ * that of another process or thread by now; hits may come from one that has ended.
+ */
+static struct noted *find_noted(struct guest *guest, pid_t pid, pid_t tid,
+	const struct probe_tracer_term *term, uint64_t now_ns)
+{
+	struct noted *noted = map_find(&guest->noted, NOTED_KEY(pid, tid, term));
+	uint64_t started;
+
+	if (!noted || now_ns < noted->checked_ns + CHECK_NS)
+		return noted;
+	noted->checked_ns = now_ns;
+	started = start_of(pid, tid);
+	if (!started || started == noted->started)
+		return noted;
+	map_remove(&guest->noted, noted);
+	return NULL;
+}
+
+static void forget_ended(struct guest *guest)
+{
+	for (size_t i = 0; i < guest->noted.room; i++) {
+		struct noted *noted = map_at(&guest->noted, i);
+		pid_t ids[2];
+
+		if (!noted)
 			continue;
-		if (!it->length)
-			return true;
-		if (term && !strcmp(it->names, term->provider) &&
-			!strcmp(it->names + strlen(it->names) + 1, term->name))
-			return true;
+		memcpy(ids, map_key(noted), sizeof(ids));
+		if (!start_of(ids[0], ids[1]))
+			map_remove(&guest->noted, noted);
 	}
-	return false;
+	guest->noted_max = 2 * guest->noted.count + NOTED_MAX;
+}
+
+static struct noted *note(
+	struct guest *guest, pid_t pid, pid_t tid, const struct probe_tracer_term *term)
+{
+	struct noted *noted;
+
+	if (guest->noted.count > guest->noted_max)
+		forget_ended(guest);
+	noted = map_add(&guest->noted, sizeof(*noted), NOTED_KEY(pid, tid, term));
+	if (!noted)
+		_exit(EXIT_FAILURE);
+	noted->started = start_of(pid, tid);
+	return noted;
 }
 
 /* Reports a removal. If the names are too long for a reply, the probe's hits are dropped here. */
@@ -306,22 +413,28 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/* Removes the tracer from the probe `term` in a process; NULL means all probes. */
-static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
+/* Removes the tracer from the probe `term` in a process. */
+static void remove_probe(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
-	size_t provider = term ? strlen(term->provider) + 1 : 0;
-	size_t name = term ? strlen(term->name) + 1 : 0;
-	struct removed *removed = malloc(sizeof(*removed) + provider + name);
+	char names[900];
+	int length = snprintf(names, sizeof(names), "%s%c%s", term->provider, 0, term->name) + 1;
 
-	if (!removed)
-		_exit(EXIT_FAILURE);
-	*removed = (struct removed){guest->removed, pid, provider + name};
-	if (term) {
-		memcpy(removed->names, term->provider, provider);
-		memcpy(removed->names + provider, term->name, name);
-	}
-	guest->removed = removed;
-	send_removal(guest, pid, removed->names, removed->length);
+	note(guest, pid, 0, term)->is_removed = guest->has_removed = true;
+	send_removal(guest, pid, names, (size_t)length);
+}
+
+/* Asks whether the tracer wants the hits of a process. Without them, says so to the controller. */
+static struct noted *ask_process(struct guest *guest, pid_t pid)
+{
+	const struct probe_tracee process = {.pid = pid};
+	struct noted *noted = note(guest, pid, 0, &no_probe);
+
+	if (!noted->is_removed)
+		noted->is_removed = ask_enabled(guest, PROBE_TAG_STATUS, &process, &no_probe) >=
+				    PROBE_TRACER_REMOVE;
+	if (noted->is_removed)
+		send_removal(guest, pid, "", 0);
+	return noted;
 }
 
 static void remove_all(struct guest *guest)
@@ -348,31 +461,49 @@ static void note_pair(struct guest *guest, struct wire_got *got)
 	got->options.extra = &got->extra;
 }
 
+static bool is_removed(struct guest *guest, const struct wire_got *got)
+{
+	const struct probe_tracee *tracee = &got->tracee;
+	uint64_t now_ns = got->options.time_ns;
+	const struct noted *noted = find_noted(guest, tracee->pid, 0, &no_probe, now_ns);
+
+	/* The process was forked, and has the probes of its parent. */
+	if (!noted)
+		noted = ask_process(guest, tracee->pid);
+	if (noted->is_removed || !guest->has_removed)
+		return noted->is_removed;
+	return find_noted(guest, tracee->pid, tracee->tid, &no_probe, now_ns) ||
+	       find_noted(guest, tracee->pid, 0, &got->term, now_ns);
+}
+
 static void take_hit(struct guest *guest, char *message, size_t length)
 {
 	struct wire_got got;
-	enum probe_tracer_verdict verdict;
 
-	if (guest->off || !wire_get_hit(message, length, &got) ||
-		is_removed(guest, got.tracee.pid, &got.term))
+	if (guest->off || !wire_get_hit(message, length, &got) || got.rule > guest->tags->count ||
+		is_removed(guest, &got))
 		return;
+	got.term.tag = got.rule ? guest->tags->rules[got.rule - 1].name : tag_names[got.tag];
 	note_pair(guest, &got);
-	verdict = ask(guest, got.tag, &got.tracee, NULL);
-	if (verdict == PROBE_TRACER_TRACE)
-		verdict = ask(guest, got.tag, &got.tracee, &got);
-	if (verdict == PROBE_TRACER_REMOVE)
-		remove_from(guest, got.tracee.pid, &got.term);
+	switch (ask_both(guest, &got)) {
+	case PROBE_TRACER_REMOVE:
+		note(guest, got.tracee.pid, got.tracee.tid, &no_probe)->is_removed = true;
+		guest->has_removed = true;
+		break;
+	case PROBE_TRACER_REMOVE_PROBE:
+		remove_probe(guest, got.tracee.pid, &got.term);
+		break;
+	default:
+		break;
+	}
 }
 
 /* Asks whether the tracer stays, and lets it print. */
 static void take_look(struct guest *guest)
 {
-	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
-	enum probe_tracer_verdict verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee, NULL);
+	const struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = no_probe};
 
-	if (verdict == PROBE_TRACER_TRACE)
-		verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee, &got);
-	if (verdict == PROBE_TRACER_REMOVE)
+	if (ask_both(guest, &got) >= PROBE_TRACER_REMOVE)
 		remove_all(guest);
 	fflush(NULL);
 }
@@ -399,6 +530,34 @@ static const struct probe_tracer_ops *load(const char *path, const struct guest 
 			ops->enabled ? "trace" : "enabled");
 	}
 	return ops;
+}
+
+/* Sends the filters that the tracer declares. */
+static void declare_filters(const struct guest *guest)
+{
+	const struct tags *tags = guest->tags;
+	const size_t count = guest->ops->filter ? PROBE_TAG_STATUS + tags->count : 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct tag_rule *rule =
+			i < PROBE_TAG_STATUS ? NULL : &tags->rules[i - PROBE_TAG_STATUS];
+		enum probe_tracer_tag tag = rule ? rule->tag : (enum probe_tracer_tag)i;
+		const char *name = rule ? rule->name : tag_names[tag], *filter;
+		char message[1000];
+		size_t length;
+
+		if (!rule == (tag == PROBE_TAG_NAMED))
+			continue;
+		filter = guest->ops->filter(tag, name, guest->state);
+		if (!filter)
+			continue;
+		length = strlen(filter);
+		if (length >= sizeof(message) - sizeof(i))
+			refuse(guest, "its filter of the tag %s is too long", name);
+		memcpy(message, &i, sizeof(i));
+		memcpy(message + sizeof(i), filter, length);
+		reply(guest, WIRE_FILTER, message, sizeof(i) + length);
+	}
 }
 
 /* ---- Serving ---------------------------------------------------------------------- */
@@ -430,10 +589,11 @@ static void take(struct guest *guest, char *message, const struct wire_header *h
 		if (!tracee.pid)
 			take_look(guest);
 		/* Find out whether the tracer wants a process's hits, now or later. */
-		else if (!guest->off && !is_removed(guest, tracee.pid, NULL) &&
-			 ask(guest, PROBE_TAG_STATUS, &(struct probe_tracee){.pid = tracee.pid},
-				 NULL) == PROBE_TRACER_REMOVE)
-			remove_from(guest, tracee.pid, NULL);
+		else if (!guest->off) {
+			/* Another process may have the id by now. */
+			find_noted(guest, tracee.pid, 0, &no_probe, UINT64_MAX);
+			ask_process(guest, tracee.pid);
+		}
 		reply(guest, WIRE_PONG, "", 0);
 		break;
 	case WIRE_PING:
@@ -508,7 +668,8 @@ static void take_descriptors(struct guest *guest, int output)
 	fcntl(REPLIES, F_SETFD, FD_CLOEXEC);
 }
 
-_Noreturn void guest_run(const char *path, const char *options, int input, int replies, int output)
+_Noreturn void guest_run(const char *path, const char *options, const struct tags *tags, int input,
+	int replies, int output)
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1};
 	struct guest *guest = calloc(1, sizeof(*guest));
@@ -518,7 +679,8 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 
 	if (!guest)
 		_exit(EXIT_FAILURE);
-	*guest = (struct guest){.input = input, .replies = replies};
+	*guest = (struct guest){
+		.input = input, .replies = replies, .tags = tags, .noted_max = NOTED_MAX};
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
@@ -530,8 +692,10 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 	why = ops->create ? ops->create(options, &guest->state) : NULL;
 	if (why)
 		refuse(guest, "%s", why);
-	if (ask(guest, PROBE_TAG_STATUS, &(struct probe_tracee){0}, NULL) == PROBE_TRACER_REMOVE)
+	if (ask_enabled(guest, PROBE_TAG_STATUS, &(struct probe_tracee){0}, &no_probe) >=
+		PROBE_TRACER_REMOVE)
 		remove_all(guest);
+	declare_filters(guest);
 	fflush(NULL);
 	reply(guest, WIRE_READY, "", 0);
 	serve(guest);

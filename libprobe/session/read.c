@@ -157,8 +157,12 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	 * stub did not know, and the value is null.
 	 */
 	if (s->options.filter_value && site->bound->filter.count) {
-		ret->filter = expr_record_value(&site->bound->filter, &site->layout,
-			(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX),
+		struct arch_expr its = site->bound->filter;
+
+		if (site->bound->filter_own)
+			its.count = site->bound->filter_own;
+		ret->filter = expr_record_value(&its, &site->layout, (const uint8_t *)record,
+			(int32_t)(record->tid & INT32_MAX),
 			s->target_pid ? (int32_t)s->target_pid : ret->pid, ret->cpu);
 		if (!ret->filter.u)
 			ret->filter = (struct probe_value){.kind = PROBE_VALUE_NULL};

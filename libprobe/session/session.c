@@ -379,8 +379,8 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 /* Returns true if a session with these options can share its stubs at all. */
 static bool may_share(const struct probe_session_options *o)
 {
-	return !o->overwrite && !o->file && !o->switched && !o->until_full && !o->filter_value &&
-	       !o->begin_stacks && o->stack == PROBE_STACK_NONE &&
+	return !o->overwrite && !o->file && !o->filter_count && !o->switched && !o->until_full &&
+	       !o->filter_value && !o->begin_stacks && o->stack == PROBE_STACK_NONE &&
 	       /* probes without a partner are dropped for one session and not for the other */
 	       o->gather.pairing != PROBE_PAIRING_NAMES &&
 	       /* the filter of a pair is for its start event, or for both events */
@@ -527,6 +527,9 @@ static struct probe_error *init_asked(struct probe_session *s, const struct prob
 		texts[4 + i] = o->gather.keys[i];
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && o->catalogue && !error; i++)
 		error = texts[i] ? meaning_want(o->catalogue, texts[i]) : NULL;
+	for (size_t i = 0; i < o->filter_count && o->catalogue && !error; i++)
+		if (o->filters[i].filter)
+			error = meaning_want(o->catalogue, o->filters[i].filter);
 	if (error)
 		return error;
 	wrong = asked_init_named(&s->asked, o, request->patterns, request->pattern_count);

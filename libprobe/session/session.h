@@ -68,6 +68,14 @@ struct asked {
 	uint8_t kept_count;
 	uint16_t kept_bytes;
 	struct asked_names *names; /* expressions with names (named.c), or NULL */
+	/* The filters of options.filters that probes have got, one for each meaning of their names.
+	 */
+	struct asked_rule {
+		const struct probe_filter_rule *rule;
+		const struct probe_meaning *meaning;
+		struct expr *filter;
+	} * rules;
+	size_t rule_count;
 };
 
 /*
@@ -90,7 +98,8 @@ struct bound_types {
 /* The expressions for a site's stub. If one is missing, its `count` is 0. */
 struct bound {
 	struct arch_expr filter, value, match;
-	struct arch_expr pair_filter;		 /* applied at an end event */
+	uint8_t filter_own;	      /* nodes of `filter` before those of options.filters */
+	struct arch_expr pair_filter; /* applied at an end event */
 	struct arch_kept kept[ARCH_KEPT_MAX];	 /* stored at a start event; kept_count of them */
 	uint8_t same[ARCH_SAME_MAX], same_count; /* captures that must be equal in both events */
 	struct arch_arg frame;			 /* a function's frame (arch_flights.frame) */
@@ -110,12 +119,13 @@ void asked_note_begin(struct asked *asked, const struct record_layout_site *site
 /*
  * Binds a probe's expressions (role `part` in its pair) to a site, with their captures after the
  * recorded ones in `layout`. Widens *types: some signed arguments make all values signed. The
- * caller frees *ret before `asked`. Errors, with the probe's name: PROBE_ERROR_USAGE,
- * PROBE_ERROR_UNSUPPORTED; PROBE_ERROR_MEMORY.
+ * caller frees *ret before `asked`. `rule` is of asked_rule(), or NULL. Errors, with the probe's
+ * name: PROBE_ERROR_USAGE, PROBE_ERROR_UNSUPPORTED; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
-	struct record_layout *layout, struct bound_types *types, struct bound **ret);
+	const struct expr *rule, struct record_layout *layout, struct bound_types *types,
+	struct bound **ret);
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
 
@@ -137,7 +147,9 @@ void session_give_back_flights(struct probe_session *session);
  * Loads a tracer and serves it until the controller ends. Does not return. `input` and `replies`
  * are pipes; the tracer's own output goes to `output`. Closes all other descriptors.
  */
-_Noreturn void guest_run(const char *path, const char *options, int input, int replies, int output);
+struct tags;
+_Noreturn void guest_run(const char *path, const char *options, const struct tags *tags, int input,
+	int replies, int output);
 
 /* ---- Named ----------------------------------------------------------------------------------- */
 
@@ -157,6 +169,14 @@ PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
  */
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
+
+/*
+ * Finds the filter that options.filters has for a probe: *ret is owned by `asked`; NULL if there is
+ * none. Errors: as asked_for(), and of the expression.
+ */
+PROBE_MUST_CHECK struct probe_error *asked_rule(struct asked *asked,
+	const struct probe_session_options *options, struct pair_part part,
+	const struct select_probe *probe, size_t arg_count, const struct expr **ret);
 
 /*
  * Replaces names in the options by arguments, in texts that `asked` owns. Errors: PROBE_ERROR_USAGE
@@ -608,11 +628,15 @@ bool table_name_aborts(const char *name);
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
-/* tag=TAG and tag=TAG@PROBE set the tag of a probe's hits in a loaded tracer. */
+/*
+ * tag=TAG and tag=TAG@PROBE set the tag of a probe's hits in a loaded tracer: point, observe,
+ * count, or a name of the user's own.
+ */
 
 /* The last rule that matches a probe wins. */
 struct tag_rule {
 	struct probe_pattern *pattern; /* NULL for all probes */
+	char *name;
 	enum probe_tracer_tag tag;
 	bool applied; /* some hit got the tag */
 };
@@ -625,11 +649,17 @@ struct tags {
 
 /* Adds TAG or TAG@PROBE. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *tags_add(struct tags *tags, const char *text);
-/* Returns PROBE_TAG_POINT if no rule matches. */
-enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe);
+/* Returns NULL if no rule matches. */
+const struct tag_rule *tags_find(struct tags *tags, const struct probe_session_probe *probe);
 /* Returns a rule's pattern that no hit has used, or NULL. */
 const char *tags_idle(const struct tags *tags);
 void tags_deinit(struct tags *tags);
+/* Numbers the filters: one of each tag before PROBE_TAG_STATUS, then one of each rule. */
+static inline size_t tags_filter_index(const struct tags *tags, const struct tag_rule *rule)
+{
+	return rule->tag == PROBE_TAG_NAMED ? PROBE_TAG_STATUS + (size_t)(rule - tags->rules)
+					    : (size_t)rule->tag;
+}
 
 /* ---- Tracer ---------------------------------------------------------------------------------- */
 
@@ -700,6 +730,7 @@ enum wire_type {
 	WIRE_END,  /* the last message */
 	/* From the tracer: */
 	WIRE_READY,
+	WIRE_FILTER, /* a u32 that says of what (tags_filter_index()), and an expression */
 	WIRE_ERROR,  /* a text: why the tracer cannot run */
 	WIRE_PONG,   /* answers a WIRE_LOOK or WIRE_PING */
 	WIRE_REMOVE, /* struct wire_tracee, provider, NUL, name, NUL; no names for all probes */
@@ -718,6 +749,8 @@ struct wire_hit {
 	struct wire_header header;
 	uint32_t tag;
 	uint32_t pair; /* for start and end events */
+	uint32_t rule; /* index of the rule (struct tags) with the tag's name, plus 1; 0: none */
+	uint32_t has_label; /* the label is the event's last argument */
 	struct probe_value filter;
 };
 
@@ -732,14 +765,16 @@ void wire_put(struct buffer *out, enum wire_type type);
 
 void wire_put_look(struct buffer *out, pid_t pid);
 
-/* Returns false if it is too long for a message, or without memory. */
-bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
+/* `label` may be NULL. Returns false if it is too long for a message, or without memory. */
+bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, size_t rule,
+	const struct probe_value *label, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 
 /* A hit as received; pointers lead into the message. */
 struct wire_got {
 	enum probe_tracer_tag tag;
 	uint32_t pair;
+	size_t rule;
 	struct probe_value filter, extra; /* `options` points to them, so do not copy this struct */
 	struct probe_tracee tracee;
 	struct probe_tracer_term term;

@@ -246,6 +246,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	const struct probe_session *recorder = leader->group.recorder ? leader->group.recorder : s;
 	/* The sites have the same indices. */
 	struct record_layout *layout = &recorder->sites[site->number].layout;
+	const struct expr *rule = NULL;
 	const struct asked *asked;
 	struct record_layout_site args;
 	struct probe_error *error = NULL;
@@ -274,8 +275,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	if (!error)
 		error = asked_for(&s->asked, part->part, probe, args.count, &asked);
 	if (!error)
+		error = asked_rule(&s->asked, &s->options, part->part, probe, args.count, &rule);
+	if (!error)
 		error = bind_site(
-			asked, part->part, probe, &args, layout, &part->types, &site->bound);
+			asked, part->part, probe, &args, rule, layout, &part->types, &site->bound);
 	if (error || s->options.kind != PROBE_SESSION_RECORD)
 		return error;
 	if (s->options.filter_value)

@@ -38,6 +38,10 @@ if [ -x "$PROBECTL" ]; then
 	pair "ring, each hit's stack, copied" tracer_ns nop -t ring --stack
 	pair "spans that --min rejects" tracer_ns pair -t span --min 1s
 	pair "the same with --stack" tracer_ns pair -t span --min 1s --stack
+	cc -O2 -fPIC -shared -Ilibprobe/include -o "$tools/refuses.so" tests/bench/refuses.c || exit 1
+	pair "a loaded tracer: enabled discards" tracer_ns nop -t "$tools/refuses.so,enabled"
+	pair "... its filter refuses: arg0 > 1000000000000" tracer_ns nop -t "$tools/refuses.so,filter"
+	pair "... -f refuses the same" tracer_ns nop -t "$tools/refuses.so,user" -f 'arg0 > 1000000000000'
 	pair "two sessions on one probe: count and hist" tracer_ns nop -t count -t hist,arg1
 else
 	missing "probectl" "$PROBECTL is not built"

@@ -82,6 +82,7 @@ int main(int argc, char **argv)
 	check(probe_tracer_configure(spec, 1, &options));
 	/* First: it is to inherit nothing of what follows. */
 	check(probe_tracer_host_start(spec, STDOUT_FILENO, &h.host));
+	options.filters = probe_tracer_host_filters(h.host, &options.filter_count);
 	if (!wants(h.host, atoi(argv[1])))
 		return 1;
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
@@ -95,8 +96,8 @@ int main(int argc, char **argv)
 	hand_over(&h, target);
 	if (probe_tracer_host_idle_tag(h.host))
 		fprintf(stderr, "no hit got the tag of %s\n", probe_tracer_host_idle_tag(h.host));
-	probe_tracer_host_free(h.host);
 	probe_session_free(h.session);
+	probe_tracer_host_free(h.host);
 	probe_target_close(target);
 	probe_tracer_free(spec);
 	probe_pattern_free(pattern);

@@ -58,10 +58,10 @@ static void destroy(void *state)
 }
 
 /* All threads are of interest. */
-static enum probe_tracer_verdict enabled(
-	enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee)
+static enum probe_tracer_verdict enabled(enum probe_tracer_tag tag, void *state,
+	const struct probe_tracee *tracee, const struct probe_tracer_term *term)
 {
-	(void)tag, (void)state, (void)tracee;
+	(void)tag, (void)state, (void)tracee, (void)term;
 	return PROBE_TRACER_TRACE;
 }
 
@@ -167,7 +167,7 @@ static enum probe_tracer_verdict other(enum probe_tracer_tag tag, void *data,
 	const struct probe_tracer_options *options)
 {
 	(void)tag, (void)data, (void)tracee, (void)term, (void)options;
-	return PROBE_TRACER_REMOVE;
+	return PROBE_TRACER_REMOVE_PROBE;
 }
 
 const struct probe_tracer_ops probe_tracer = {

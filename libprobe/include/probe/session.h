@@ -85,6 +85,17 @@ enum probe_stack_kind {
 /* The largest allowed value of probe_session_options.wait_ns. */
 #define PROBE_WAIT_MAX_NS 1000000000
 
+/* The role of a probe in its pair, in a session of any kind (gather.pairing). */
+enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
+
+/* A filter of the probes with this role that match the pattern; of all with the role if it is NULL.
+ */
+struct probe_filter_rule {
+	enum probe_role role;
+	const struct probe_pattern *pattern;
+	const char *filter; /* NULL: no filter */
+};
+
 /* Zero is the default of each option. Strings are borrowed until the session is freed. */
 struct probe_session_options {
 	enum probe_session_kind kind;
@@ -101,6 +112,12 @@ struct probe_session_options {
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */
 	/* With `filter` and PROBE_SESSION_RECORD: hits have the value of the filter. */
 	bool filter_value;
+	/*
+	 * With PROBE_SESSION_RECORD without `spans` and `overwrite`: hits must pass these filters,
+	 * too. The last rule for a probe holds. Borrowed until the session is freed.
+	 */
+	const struct probe_filter_rule *filters;
+	size_t filter_count;
 	/*
 	 * With PROBE_SESSION_RECORD and pairs (gather.pairing): hits are spans. The captured
 	 * arguments of a start event are kept in the process until the end event. The hit of the
@@ -178,9 +195,6 @@ struct probe_session_options {
 	 */
 	bool follow_children;
 };
-
-/* The role of a probe in its pair, in a session of any kind (gather.pairing). */
-enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
 
 /* A probe of a session. */
 struct probe_session_probe {

@@ -26,19 +26,25 @@ extern "C" {
 /* ---- Writing a tracer ---------------------------------------------------------- */
 
 /* The version of this interface. Tracers built for another version are not loaded. */
-#define PROBE_TRACER_ABI 2
+#define PROBE_TRACER_ABI 3
 
 /* The return value of an operation. */
 enum probe_tracer_verdict {
 	PROBE_TRACER_TRACE,   /* `enabled`: call `trace` for this hit; `trace`: continue */
 	PROBE_TRACER_DISCARD, /* ignore this hit */
 	/*
-	 * Remove this tracer from the probe, in the process that hit the probe: the tracer gets no
-	 * more of these hits, and the sites are restored if no other session has switched them on.
-	 * For PROBE_TAG_STATUS: remove the tracer from all probes of that process; if there is no
-	 * process, remove it from everything, which ends the tracer.
+	 * Remove this tracer from the tracee: the tracer gets no more hits of this thread. For
+	 * PROBE_TAG_STATUS: remove the tracer from all probes of that process, whose sites are
+	 * restored if no other session has switched them on; if there is no process, remove it from
+	 * everything, which ends the tracer.
 	 */
-	PROBE_TRACER_REMOVE
+	PROBE_TRACER_REMOVE,
+	/*
+	 * Remove this tracer from the probe, in the process that hit the probe: the tracer gets no
+	 * more of these hits, of any thread, and the sites are restored if no other session has
+	 * switched them on. For PROBE_TAG_STATUS: as PROBE_TRACER_REMOVE.
+	 */
+	PROBE_TRACER_REMOVE_PROBE
 };
 
 /* Tags: the kinds of hits. */
@@ -49,10 +55,12 @@ enum probe_tracer_tag {
 	PROBE_TAG_OBSERVE, /* the user says that the first argument is a value (tag=observe) */
 	/* The user says that the first argument is a counter that only grows (tag=count). */
 	PROBE_TAG_COUNT,
+	PROBE_TAG_NAMED, /* the user has given the hit a name (tag=NAME): probe_tracer_term.tag */
 	/*
 	 * Not a hit: asks whether the tracer wants to continue. `enabled` is called when the tracer
-	 * starts, and for each process before its probes are switched on. At each interval (-i) and
-	 * at the end, `enabled` and, if it returns PROBE_TRACER_TRACE, `trace` are called without a
+	 * starts, and for each process before its probes are switched on; for a forked child, whose
+	 * probes are its parent's, before its first hit is passed on. At each interval (-i) and at
+	 * the end, `enabled` and, if it returns PROBE_TRACER_TRACE, `trace` are called without a
 	 * process; then `enabled` is called for each process.
 	 */
 	PROBE_TAG_STATUS
@@ -66,9 +74,13 @@ struct probe_tracee {
 	pid_t pid, tid;
 };
 
-/* The probe and its arguments. With PROBE_TAG_STATUS: empty strings, no arguments. */
+/*
+ * The probe and its arguments; `enabled` gets no arguments. With PROBE_TAG_STATUS: empty strings,
+ * no arguments.
+ */
 struct probe_tracer_term {
 	const char *provider, *name;
+	const char *tag; /* the tag's name: "point", "begin" ..., "status", or the user's own */
 	uint64_t pc;
 	const struct probe_value *args;
 	size_t arg_count;
@@ -87,11 +99,18 @@ struct probe_tracer_options {
 	 */
 	const struct probe_value *extra;
 	/*
-	 * The value of the filter (-f). It is never 0: `arg0 & 7` is 1 to 7. NULL if there is no
-	 * filter, or if the filter uses the CPU and the kernel did not tell the stub which CPU it
+	 * The value of the user's filter (-f). It is never 0: `arg0 & 7` is 1 to 7. NULL if there
+	 * is none, or if the filter uses the CPU and the kernel did not tell the stub which CPU it
 	 * is.
 	 */
 	const struct probe_value *filter_result;
+	/*
+	 * All hits of a request, message or job have the same label, in all threads and processes:
+	 * the value of the argument that the user names (label=argN); without this option, the
+	 * trace id of an argument that is a W3C traceparent, 32 hexadecimal digits or a UUID, as a
+	 * string of 32 digits. NULL if the probe has no such argument.
+	 */
+	const struct probe_value *label;
 };
 
 /*
@@ -116,17 +135,31 @@ struct probe_tracer_ops {
 	/* Called last. May be NULL. */
 	void (*destroy)(void *state);
 
+	/*
+	 * Called once after `create` for each tag but PROBE_TAG_STATUS, and for each name of the
+	 * user's (PROBE_TAG_NAMED). Returns an expression as for -f, such as "arg0 > 5 && tid !=
+	 * 1", or NULL. It decides in the traced program, as part of -f: a hit for which it is 0 is
+	 * not recorded, costs what a filter costs, and never gets to `enabled`. The text is read
+	 * before the next call. Arguments are those of each probe with the tag; an expression that
+	 * one of them cannot have is an error before anything is switched on. A start or an end
+	 * event is filtered by itself, so `duration` and the arguments of the other one are not
+	 * allowed, and an end event whose start event was left out has no `extra`. PROBE_TAG_STATUS
+	 * is no hit, and only `enabled` decides. May be NULL.
+	 */
+	const char *(*filter)(enum probe_tracer_tag tag, const char *name, void *state);
+
 	/* Called first for each hit, without the arguments. Says whether the hit is of interest. */
-	enum probe_tracer_verdict (*enabled)(
-		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
+	enum probe_tracer_verdict (*enabled)(enum probe_tracer_tag tag, void *state,
+		const struct probe_tracee *tracee, const struct probe_tracer_term *term);
 	/* Called for each hit of interest. */
 	enum probe_tracer_verdict (*trace)(enum probe_tracer_tag tag, void *state,
 		const struct probe_tracee *tracee, const struct probe_tracer_term *term,
 		const struct probe_tracer_options *options);
 
 	/* `enabled` and `trace` for one tag, indexed by enum probe_tracer_tag. Each may be NULL. */
-	enum probe_tracer_verdict (*enabled_tag[PROBE_TAG_STATUS + 1])(
-		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
+	enum probe_tracer_verdict (*enabled_tag[PROBE_TAG_STATUS + 1])(enum probe_tracer_tag tag,
+		void *state, const struct probe_tracee *tracee,
+		const struct probe_tracer_term *term);
 	enum probe_tracer_verdict (*trace_tag[PROBE_TAG_STATUS + 1])(enum probe_tracer_tag tag,
 		void *state, const struct probe_tracee *tracee,
 		const struct probe_tracer_term *term, const struct probe_tracer_options *options);
@@ -234,10 +267,11 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
 struct probe_tracer_host;
 
 /*
- * Starts the process of a tracer, loads the tracer, and asks for its status. The text that the
- * tracer prints goes to the descriptor `output`. The process inherits the caller's open files, so
- * call this early. Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation,
- * refuses, crashed, or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Starts the process of a tracer, loads the tracer, and asks for its status and its filters. The
+ * text that the tracer prints goes to the descriptor `output`. The process inherits the caller's
+ * open files, so call this early. Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an
+ * operation, refuses, crashed, or did not answer), PROBE_ERROR_USAGE (its options, or a filter that
+ * is no expression), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);
@@ -266,6 +300,12 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_host_ask(
  */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm);
+/*
+ * Returns the filters that the tracer has declared, for probe_session_options.filters. Owned by the
+ * host.
+ */
+const struct probe_filter_rule *probe_tracer_host_filters(
+	const struct probe_tracer_host *host, size_t *count_ret);
 /* Returns the PROBE of a tag=TAG@PROBE that has matched no hit, or NULL. Owned by the host. */
 const char *probe_tracer_host_idle_tag(const struct probe_tracer_host *host);
 /*

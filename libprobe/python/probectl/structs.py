@@ -241,6 +241,8 @@ class SessionOptions(Structure):
         ("gather", Gather),
         ("filter", c_char_p),
         ("filter_value", c_bool),
+        ("filters", c_void_p),
+        ("filter_count", c_size_t),
         ("spans", c_bool),
         ("span_min_ns", c_uint64),
         ("sample_every", c_uint32),

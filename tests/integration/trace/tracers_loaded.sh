@@ -112,10 +112,89 @@ same "the tag of all others" "$(grep -o 'tag [0-9]' "$SCRATCH/own.out")" "tag 4"
 says own "no hit got the tag of @other:\*"
 loaded 1 ,odd=3 loop:nop
 says own "its operation 'trace' returned no verdict of probe/tracer.h"
-loaded 2 ,tag=sum loop:nop
-says own "there is no tag 'sum'; there are point, observe, count"
+for tag in begin status 'a b' ''; do
+	loaded 2 ",tag=$tag" loop:nop
+	says own "tag=$tag: a tag is point, observe, count or a name of your own"
+done
 loaded 2 ',tag=count@/(/' loop:nop
 says own "tag=count@/(/"
+
+# Names of one's own get to both operations, with the probe.
+loaded 0 ,tag=send@loop:\*,named -n 1 loop:nop
+same "a name of one's own" "$(grep -E 'enabled|tag' "$SCRATCH/own.out" | paste -sd';')" \
+	"enabled send loop:nop;send tag 5 loop:nop 1000 0 1000"
+loaded 0 ,tag=count,named -n 1 loop:nop
+same "a tag's name" "$(grep -E 'enabled|tag' "$SCRATCH/own.out" | paste -sd';')" \
+	"enabled count loop:nop;count tag 4 loop:nop 1000 0 1000"
+
+# Labels: an argument that is named, or else a trace id, whoever has the hit.
+loaded 0 ,label=arg1,terms -n 2 loop:nop
+same "labels" "$(grep -o 'label=.*' "$SCRATCH/own.out" | paste -sd,)" label=0u,label=1u
+for label in arg arg32 x 'arg0)'; do
+	loaded 2 ",label=$label" loop:nop
+	says own "'$label' is no argument (label=arg0)"
+done
+id=0af7651916cd43dd8448eb211c80319c
+start bash -c 'exec -a "$0" "$1" named 1' "00-$id-b7ad6b7169203331-01" "$TARGETS/hostile"
+timeout "$TEST_SECONDS" "$PROBECTL" trace -n 1 -t "$own,terms" -p "$target_pid" 'hostile:tick(arg0,str(arg1))' \
+	>"$SCRATCH/id.out" 2>"$SCRATCH/id.err" || fail "a trace id: $?"
+same "a trace id" "$(grep -o 'label=.*' "$SCRATCH/id.out")" "label=$id"
+tell stop
+hear
+tell end
+
+# ---- Filters of the tracer --------------------------------------------------------------
+
+# filtered WHAT HITS ENABLED: the hits that were recorded, and those that the tracer was asked about
+filtered()
+{
+	same "$1: recorded" "$(sed -n 's/.*loop:nop: \([0-9]*\) hit.*/\1/p' "$SCRATCH/own.err")" "$2"
+	same "$1: asked" "$(sed -n 's/^asked of \([0-9]*\) hits/\1/p' "$SCRATCH/own.out")" "$2"
+}
+
+loaded 0 ,filter=997 loop:nop
+filtered "a filter" 3
+same "hits" "$(grep -o 'loop:nop [0-9]*' "$SCRATCH/own.out" | paste -sd,)" "loop:nop 1000,loop:nop 999,loop:nop 998"
+loaded 0 ,filter=995 -f 'arg0 & 6' 'loop:nop(arg1)'
+filtered "with -f" 4
+same "with -f: hits" "$(grep -o 'loop:nop [0-9]* filter=[0-9]*' "$SCRATCH/own.out" | paste -sd,)" \
+	"loop:nop 1 filter=6,loop:nop 2 filter=6,loop:nop 3 filter=4,loop:nop 4 filter=4"
+loaded 0 ,filter=997,tag=own@loop:n\* loop:nop
+filtered "of a name of one's own" 1
+loaded 0 ,filter=997,tag=observe loop:nop
+filtered "of another tag" 1000
+loaded 2 ,wrong loop:nop
+says own "tracer $own: the tracer's filter 'arg0 >', column 7: "
+! grep -q '^1000 ' "$SCRATCH/own.out" || fail "the program was started nevertheless"
+loaded 2 ,lacking loop:nop
+says own "loop:nop: the tracer's filter 'arg9 == 1', column 1: there is no arg9"
+! grep -q '^1000 ' "$SCRATCH/own.out" || fail "the program was started nevertheless"
+start "$TARGETS/pairs" 1 10
+save_state "$target_pid"
+"$PROBECTL" trace -t "$own,lacking" -p "$target_pid" pairs:request__start 2>"$SCRATCH/lacking.err"
+same "a filter that a probe cannot have" $? 2
+same_state "$target_pid"
+
+# ---- Threads and children -----------------------------------------------------------------
+
+# One thread is left, and the others of its process are not. A name is the thread's own, or none.
+printf '%s\n' 'alice 5 left' 'bob 6 left' 'carol 7 left' | timeout "$TEST_SECONDS" "$PROBECTL" trace -t "$own,thread" \
+	nicknames:hit -- "$TARGETS/nicknames" >"$SCRATCH/thread.out" 2>"$SCRATCH/thread.err" || fail "threads: $?"
+same "the other threads" "$(grep -c 'tag 0 nicknames:hit' "$SCRATCH/thread.out")" 13
+same "one thread is asked about once" "$(sed -n 's/^asked of \([0-9]*\) hits/\1/p' "$SCRATCH/thread.out")" 14
+printf '%s\n' 'alice 5 left' 'bob 6 left' 'carol 7 left' | timeout "$TEST_SECONDS" "$PROBECTL" trace -t "$own,terms" \
+	nicknames:hit -- "$TARGETS/nicknames" >"$SCRATCH/names.out" 2>"$SCRATCH/names.err" || fail "names: $?"
+same "named threads" "$(grep -c 'comm=' "$SCRATCH/names.out")" 18
+same "threads under another name" "$(grep -c 'comm=nicknames' "$SCRATCH/names.out")" 0
+
+# A forked child has its parent's probes; the tracer is asked about it all the same.
+for option in asked child; do
+	timeout "$TEST_SECONDS" "$PROBECTL" trace --follow -t "$own,$option" comer:hit -- \
+		"$TARGETS/comer" 5 1000 fork >"$SCRATCH/$option.out" 2>"$SCRATCH/$option.err" || fail "$option: status $?"
+	same "$option: processes" "$(grep '^asked about' "$SCRATCH/$option.out" | sort -u | wc -l)" 2
+done
+same "hits of both" "$(grep -c 'tag 0 comer:hit' "$SCRATCH/asked.out")" 9
+same "hits without the child's" "$(grep -c 'tag 0 comer:hit' "$SCRATCH/child.out")" 5
 
 # An end says how long it took; one without a begin does not.
 start "$TARGETS/pairs" 1 10

@@ -408,6 +408,49 @@ static uint64_t worth(const char *text, const uint64_t words[4], const char *str
 	return value;
 }
 
+/* Two expressions as one, the first of which has a value of its own. */
+static void test_both(void **state)
+{
+	static const struct {
+		uint64_t words[2];
+		uint64_t first, both;
+	} cases[] = {{{7, 4}, 6, 1}, {{7, 3}, 6, 0}, {{8, 4}, 0, 0}, {{100, 9}, 4, 0}};
+	struct arch_expr_node nodes[ARCH_EXPR_NODES_MAX];
+	struct record_layout layout = {0};
+	struct record_layout_site site;
+	struct module module = {0};
+	struct expr *first, *second, *many;
+	struct probe_error *error;
+	char text[200] = "arg0";
+	uint8_t count, own;
+
+	(void)state;
+	record_layout_site_init(&site, &arch_x86_64, &module, "8@%rax -8@%rbx");
+	assert_null(expr_parse("the filter", "arg0 & 6", &first));
+	assert_null(expr_parse("the other", "arg1 > 3 && arg0 < 100", &second));
+	assert_null(expr_bind_both(first, second, &layout, &site, nodes, &count, &own));
+	assert_int_equal(layout.capture_count, 2);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const struct expr_input input = {.words = cases[i].words};
+		uint64_t value;
+
+		assert_true(expr_evaluate(&(struct arch_expr){nodes, own}, &input, &value));
+		assert_int_equal(value, cases[i].first);
+		assert_true(expr_evaluate(&(struct arch_expr){nodes, count}, &input, &value));
+		assert_int_equal(value, cases[i].both);
+	}
+	for (int i = 0; i < 16; i++)
+		strcat(text, " + arg1");
+	assert_null(expr_parse("the other", text, &many));
+	assert_null(expr_bind(many, &layout, &site, nodes, &count));
+	error = expr_bind_both(many, first, &layout, &site, nodes, &count, &own);
+	assert_non_null(error);
+	probe_error_free(error);
+	expr_free(first);
+	expr_free(second);
+	expr_free(many);
+}
+
 /* Where C leaves the result undefined. */
 static void test_undefined_in_c(void **state)
 {
@@ -466,6 +509,7 @@ int main(void)
 		cmocka_unit_test(test_string_captures),
 		cmocka_unit_test(test_is_string),
 		cmocka_unit_test(test_many_sites),
+		cmocka_unit_test(test_both),
 		cmocka_unit_test(test_undefined_in_c),
 		cmocka_unit_test(test_strings),
 	};
