@@ -150,6 +150,11 @@ LIB_SO := $(BUILD)/libprobe.so
 PROBECTL := $(BUILD)/probectl
 SMALL_A := $(SMALL:%=$(BUILD)/libprobe_%.a)
 SMALL_SO := $(SMALL:%=$(BUILD)/libprobe_%.so)
+# The library for programs that are linked with libpcp_trace, with its header and class.
+PCP := $(BUILD)/pcp
+PCP_SO := $(PCP)/libpcp_trace.so.2
+PCP_HEADER := libprobe/include/probe/pmtrace.h
+PCP_CLASS := libprobe/runtime/pmtrace/trace.java
 
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))
@@ -159,7 +164,7 @@ FIRST := $(filter deps,$(MAKECMDGOALS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
+all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PCP_SO) $(PROBECTL)
 
 # ---- Building ------------------------------------------------------------
 
@@ -238,20 +243,31 @@ $(LIB_SO): $(LIB_OBJ) $(PROGRAM_OBJ) libprobe/libprobe.map $(SOURCES)
 		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(PROGRAM_OBJ) $(LIBS)
 	@ln -sf libprobe.so $@.$(SOVERSION)
 
-# They stay loaded, too: identifiers, probes and what is in progress outlive a dlclose(3).
+# $(call link_small,SONAME,MAP): they stay loaded, too: identifiers, probes and what is in progress
+# outlive a dlclose(3).
+link_small = $(LINK) -shared -Wl,-soname,$(1) -Wl,-Bsymbolic-functions -Wl,-z,nodelete \
+	-Wl,--version-script=$(2) -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive \
+	-ldl -lpthread $(LDLIBS)
 define small_library
 $(BUILD)/libprobe_$(1).a: $(filter $(BUILD)/obj/libprobe/runtime/$(1)/%,$(call objects,$(SMALL_SRC))) \
 	$(SOURCES)
 	$$(archive)
 $(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/runtime/$(1)/$(1).map
 	$$(say) LD $$@
-	$(Q)$$(LINK) -shared -Wl,-soname,libprobe_$(1).so.$(SOVERSION) -Wl,-Bsymbolic-functions \
-		-Wl,-z,nodelete \
-		-Wl,--version-script=libprobe/runtime/$(1)/$(1).map -o $$@ \
-		-Wl,--whole-archive $$< -Wl,--no-whole-archive -lpthread $$(LDLIBS)
+	$(Q)$$(call link_small,libprobe_$(1).so.$(SOVERSION),libprobe/runtime/$(1)/$(1).map)
 	@ln -sf libprobe_$(1).so $$@.$(SOVERSION)
 endef
 $(foreach s,$(SMALL),$(eval $(call small_library,$(s))))
+
+# The same objects, with the names that the dynamic linker and Java look for.
+$(PCP_SO): $(BUILD)/libprobe_pmtrace.a libprobe/runtime/pmtrace/pmtrace.map $(PCP_HEADER) $(PCP_CLASS)
+	$(say) LD $@
+	@mkdir -p $(PCP)/pcp $(PCP)/sgi/pcp
+	@sed 's/^LIBPROBE_PMTRACE_0 /PCP_TRACE_2.0 /; s/^global:/&\n\tJava_sgi_pcp_trace_*;/' \
+		libprobe/runtime/pmtrace/pmtrace.map >$(BUILD)/libpcp_trace.map
+	$(Q)$(call link_small,$(@F),$(BUILD)/libpcp_trace.map)
+	@ln -sf $(@F) $(PCP)/libpcp_trace.so
+	@cp $(PCP_HEADER) $(PCP)/pcp/trace.h && cp $(PCP_CLASS) $(PCP)/sgi/pcp
 
 # Static: one file to load less at the start of every command.
 $(PROBECTL): $(CLI_OBJ) $(LIB_A) $(SOURCES)
@@ -435,6 +451,8 @@ coverage: | $(FIRST)
 # ---- Installing ----------------------------------------------------------
 
 HEADERS := $(wildcard libprobe/include/probe/*.h)
+# A folder that programs find only if they are told.
+PCPDIR = $(LIBDIR)/probe/pcp
 # Headers with the names of standards, in a folder that only users of one library look into.
 STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
 SMALL_CFLAGS_events := -I$${includedir}/probe/standard
@@ -459,7 +477,7 @@ $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
 		'Name: $(basename $(@F))' 'Description: $(SMALL_$(subst probe_,,$(basename $(@F))))' \
 		'Version: $(VERSION)' 'Libs: -L$${libdir} -l$(basename $(@F))' \
-		'Libs.private: -lpthread' \
+		'Libs.private: -ldl -lpthread' \
 		'Cflags: -I$${includedir} $(SMALL_CFLAGS_$(subst probe_,,$(basename $(@F))))' >$@
 
 # The pages of the library's functions are made of what its headers say.
@@ -481,6 +499,10 @@ install: all man
 		ln -sf lib$(s).so.$(VERSION) '$(D)$(LIBDIR)/lib$(s).so.$(SOVERSION)' && \
 		ln -sf lib$(s).so.$(SOVERSION) '$(D)$(LIBDIR)/lib$(s).so' && \
 		$(INSTALL) -m 644 $(BUILD)/$(s).pc '$(D)$(PKGCONFIGDIR)/$(s).pc' &&) :
+	$(INSTALL) -D -m 755 $(PCP_SO) '$(D)$(PCPDIR)/$(notdir $(PCP_SO))'
+	ln -sf $(notdir $(PCP_SO)) '$(D)$(PCPDIR)/libpcp_trace.so'
+	$(INSTALL) -D -m 644 $(PCP_HEADER) '$(D)$(PCPDIR)/pcp/trace.h'
+	$(INSTALL) -D -m 644 $(PCP_CLASS) '$(D)$(PCPDIR)/sgi/pcp/trace.java'
 	$(INSTALL) -m 644 $(HEADERS) '$(D)$(INCLUDEDIR)/probe'
 	$(INSTALL) -m 644 $(STANDARD) '$(D)$(INCLUDEDIR)/probe/standard'
 	$(INSTALL) -m 644 $(PROBES) '$(D)$(PROBESDIR)'
@@ -500,6 +522,8 @@ uninstall: man
 		'$(D)$(UNITDIR)/$(notdir $(UNIT))'
 	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
 		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
+	rm -rf '$(D)$(PCPDIR)'
+	rmdir '$(D)$(dir $(PCPDIR))' 2>/dev/null || :
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')
 	rm -f $(foreach p,$(PROBES),'$(D)$(PROBESDIR)/$(notdir $(p))')
 	rmdir '$(D)$(PROBESDIR)' '$(D)$(dir $(PROBESDIR))' 2>/dev/null || :

@@ -56,4 +56,13 @@ for pair in events:posix_trace pmtrace:pmtrace; do
 	}
 	compare "$so"
 done
+# Linked a second time, with Java's methods.
+exports "$BUILD/pcp/libpcp_trace.so.2" >"$SCRATCH/exported"
+{
+	cat "$SCRATCH/declared"
+	sed -n 's/.*public static native .* \(pmtrace[a-z]*\)(.*/Java_sgi_pcp_trace_\1/p' \
+		"$BUILD/pcp/sgi/pcp/trace.java"
+} | sort >"$SCRATCH/both"
+mv "$SCRATCH/both" "$SCRATCH/declared"
+compare "$BUILD/pcp/libpcp_trace.so.2"
 exit $rc

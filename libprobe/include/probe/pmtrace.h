@@ -3,9 +3,12 @@
  * The functions of pmtrace(3), Performance Co-Pilot's libpcp_trace, as probes.
  *
  * A program written for <pcp/trace.h> is relinked with -lprobe_pmtrace in place of -lpcp_trace, and
- * need not be compiled again: prototypes, return values and error codes are the same. Nothing is
- * sent to an agent. Each call that succeeds is a hit of a probe of the provider pmtrace, and does
- * next to nothing until it is traced:
+ * need not be compiled again: prototypes, return values and error codes are the same. A program
+ * that is linked with libpcp_trace.so.2 runs as it is with our library of that name, and this
+ * header is installed as <pcp/trace.h>, too (docs/instrumenting.md). Nothing is sent to an agent,
+ * unless the environment variable PROBE_PMTRACE_AGENT names Performance Co-Pilot's library, which
+ * then gets each call as well. Each call that succeeds is a hit of a probe of the provider pmtrace,
+ * and does next to nothing until it is traced:
  *
  *     begin(tag, number)           end(tag, number)         abort(tag, number)
  *     point(tag)                   state(flags, previous)
@@ -24,6 +27,8 @@
 #ifndef PROBE_PMTRACE_H
 #define PROBE_PMTRACE_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,7 +44,7 @@ enum { PMTRACE_TAG_MAX = 254 };
 #define PMTRACE_ERR_NOSUCHTAG (-PMTRACE_ERR_BASE - 3)  /* never begun in this process */
 #define PMTRACE_ERR_TAGTYPE (-PMTRACE_ERR_BASE - 4)
 #define PMTRACE_ERR_TAGLENGTH (-PMTRACE_ERR_BASE - 5) /* more than PMTRACE_TAG_MAX bytes */
-/* Errors of an agent, or of the connection to it; these never occur here. */
+/* Errors of an agent, or of the connection to it; only with PROBE_PMTRACE_AGENT. */
 #define PMTRACE_ERR_IPC (-PMTRACE_ERR_BASE - 6)
 #define PMTRACE_ERR_ENVFORMAT (-PMTRACE_ERR_BASE - 7)
 #define PMTRACE_ERR_TIMEOUT (-PMTRACE_ERR_BASE - 8)
@@ -50,12 +55,12 @@ enum { PMTRACE_TAG_MAX = 254 };
 /* Flags for pmtracestate(). */
 #define PMTRACE_STATE_NONE 0
 #define PMTRACE_STATE_API 1 /* prints each call and its result to standard error */
-/* Flags for the connection to an agent. There is none, and pmtracestate() says so. */
+/* Flags for the connection to an agent. If there is none, pmtracestate() says so. */
 #define PMTRACE_STATE_COMMS 2
 #define PMTRACE_STATE_PDU 4
 #define PMTRACE_STATE_PDUBUF 8
-#define PMTRACE_STATE_NOAGENT 16 /* always in effect */
-#define PMTRACE_STATE_ASYNC 32	 /* no effect either; may only be set before other calls */
+#define PMTRACE_STATE_NOAGENT 16 /* in effect without PROBE_PMTRACE_AGENT */
+#define PMTRACE_STATE_ASYNC 32	 /* may only be set before other calls */
 #endif
 
 /*
@@ -96,13 +101,14 @@ int pmtracestate(int code);
 /*
  * The same functions for Fortran: `code = pmtracebegin(tag)`, with `integer code` and
  * `character*(*) tag`. Compilers add the underscore, pass addresses, and put the length of each
- * text after the last argument. A tag includes its trailing blanks.
+ * text after the last argument. A tag includes its trailing blanks. libpcp_trace has pmtraceobs_()
+ * with the tag's length before the value; both orders work here.
  */
 int pmtracebegin_(const char *tag, int tag_length);
 int pmtraceend_(const char *tag, int tag_length);
 int pmtraceabort_(const char *tag, int tag_length);
 int pmtracepoint_(const char *tag, int tag_length);
-int pmtraceobs_(const char *tag, const double *value, int tag_length);
+int pmtraceobs_(const char *tag, const double *value, uintptr_t tag_length);
 int pmtracecounter_(const char *tag, const double *value, int tag_length);
 int pmtracestate_(const int *code);
 

@@ -4,7 +4,11 @@
  * at probes, and returns what libpcp_trace 6.0 returns with an agent
  * (tests/integration/runtime/pmtrace.sh calls both). A transaction belongs to a thread in its
  * manual pages, but to the process in libpcp_trace and here.
+ *
+ * The objects are linked twice: as libprobe_pmtrace, and as libpcp_trace.so.2 for programs that are
+ * linked already.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -176,7 +180,87 @@ SEMAPHORE(state);
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;
-static atomic_bool is_synchronous; /* the first call sets it for good */
+static atomic_bool has_started; /* by a call with a valid tag */
+
+/* The first call with a tag decides, or PMTRACE_STATE_ASYNC before it. */
+enum { UNDECIDED, SYNCHRONOUS, ASYNCHRONOUS };
+static atomic_int protocol;
+
+/* ---- The agent -------------------------------------------------------------------------- */
+
+/*
+ * If the environment names Performance Co-Pilot's own library, that library gets each call as well,
+ * and its results are returned. Its variables and flags then mean what they mean there. Both
+ * libraries may have the same soname and functions: dlopen(3) loads another file by its path, and
+ * dlsym(3) finds the functions of that file.
+ */
+#define AGENT "PROBE_PMTRACE_AGENT"
+
+static const char *const agent_names[] = {"pmtracebegin", "pmtraceend", "pmtraceabort",
+	"pmtracepoint", "pmtraceobs", "pmtracecounter", "pmtracestate"};
+enum { AGENT_NAMES = sizeof(agent_names) / sizeof(agent_names[0]) };
+
+static union agent {
+	void *functions[AGENT_NAMES];
+	struct {
+		int (*begin)(const char *tag), (*end)(const char *tag), (*abort)(const char *tag);
+		int (*point)(const char *tag);
+		int (*obs)(const char *tag, double value),
+			(*counter)(const char *tag, double value);
+		int (*state)(int code);
+	};
+} agent;
+
+enum { AGENT_UNKNOWN, AGENT_NONE, AGENT_OPEN };
+static atomic_int agent_state;
+
+static void agent_open(void)
+{
+	const char *path = secure_getenv(AGENT);
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	bool is_complete = library != NULL;
+
+	for (size_t i = 0; i < AGENT_NAMES && is_complete; i++) {
+		agent.functions[i] = dlsym(library, agent_names[i]);
+		is_complete = agent.functions[i] && agent.functions[0] != (void *)pmtracebegin;
+	}
+	if (path && !is_complete)
+		fprintf(stderr, "libprobe_pmtrace: nothing is sent to an agent: %s=%s: %s\n", AGENT,
+			path, library ? "not Performance Co-Pilot's libpcp_trace.so" : dlerror());
+	/* Pairs with the load in agent_get(). */
+	atomic_store_explicit(
+		&agent_state, is_complete ? AGENT_OPEN : AGENT_NONE, memory_order_release);
+}
+
+/* Returns the functions of Performance Co-Pilot's library, or NULL if calls are only probes. */
+static const union agent *agent_get(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int state = atomic_load_explicit(&agent_state, memory_order_acquire);
+
+	if (__builtin_expect(state == AGENT_NONE, 1))
+		return NULL;
+	pthread_once(&once, agent_open);
+	return atomic_load(&agent_state) == AGENT_OPEN ? &agent : NULL;
+}
+
+/* Prints one line about the variables that only a library with an agent honours. */
+static void tell_ignored(void)
+{
+	static const char *const names[] = {"PCP_TRACE_HOST", "PCP_TRACE_PORT", "PCP_TRACE_TIMEOUT",
+		"PCP_TRACE_REQTIMEOUT", "PCP_TRACE_RECONNECT"};
+	char list[128] = "";
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (getenv(names[i]))
+			strcat(strcat(list, *list ? ", " : ""), names[i]);
+	if (*list)
+		fprintf(stderr,
+			"libprobe_pmtrace: no effect of %s: nothing is sent to an agent (to send "
+			"it, set "
+			"%s to the path of Performance Co-Pilot's libpcp_trace.so.2)\n",
+			list, AGENT);
+}
 
 /* ---- Diagnostics ---------------------------------------------------------------------- */
 
@@ -207,25 +291,32 @@ static const char *shown(const char *tag)
 	return tag ? tag : "(null)";
 }
 
-/*
- * Sets is_synchronous before the first call with a tag, which in libpcp_trace selects the protocol.
- */
-static void decide(void)
+/* At the first successful call with a tag, libpcp_trace fixes the protocol and reads variables. */
+static void start(void)
 {
-	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&
-		!atomic_load_explicit(&is_synchronous, memory_order_relaxed))
-		atomic_store(&is_synchronous, true);
+	int undecided = UNDECIDED;
+
+	if (__builtin_expect(atomic_load_explicit(&has_started, memory_order_relaxed), 1) ||
+		atomic_exchange(&has_started, true) || agent_get())
+		return;
+	atomic_compare_exchange_strong(&protocol, &undecided, SYNCHRONOUS);
+	if (getenv("PCP_TRACE_NOAGENT"))
+		atomic_fetch_or(&flags, PMTRACE_STATE_NOAGENT);
+	tell_ignored();
 }
 
 /* ---- Transactions --------------------------------------------------------------------- */
 
 int pmtracebegin(const char *tag)
 {
+	const union agent *real = agent_get();
+	int err = real ? real->begin(tag) : 0;
 	uint64_t number = 0;
-	int err = tags_begin(tag, &number);
 
+	if (err >= 0)
+		err = tags_begin(tag, &number);
 	if (!err) {
-		decide();
+		start();
 		if (TRACED(begin)) {
 			STAP_PROBE2(pmtrace, begin, tag, number);
 			ARCH_JUMP_ROOM();
@@ -236,6 +327,7 @@ int pmtracebegin(const char *tag)
 
 int pmtraceend(const char *tag)
 {
+	const union agent *real = agent_get();
 	uint64_t number = 0;
 	int err = tags_end(tag, &number);
 
@@ -243,11 +335,14 @@ int pmtraceend(const char *tag)
 		STAP_PROBE2(pmtrace, end, tag, number);
 		ARCH_JUMP_ROOM();
 	}
+	if (real)
+		return real->end(tag);
 	return told(err, __func__, "\"%s\"", shown(tag));
 }
 
 int pmtraceabort(const char *tag)
 {
+	const union agent *real = agent_get();
 	uint64_t number = 0;
 	int err = tags_end(tag, &number);
 
@@ -255,6 +350,8 @@ int pmtraceabort(const char *tag)
 		STAP_PROBE2(pmtrace, abort, tag, number);
 		ARCH_JUMP_ROOM();
 	}
+	if (real)
+		return real->abort(tag);
 	return told(err, __func__, "\"%s\"", shown(tag));
 }
 
@@ -272,10 +369,11 @@ static int64_t whole(double value)
 
 int pmtracepoint(const char *tag)
 {
-	int err = tags_check(tag);
+	const union agent *real = agent_get();
+	int err = real ? real->point(tag) : tags_check(tag);
 
-	if (!err) {
-		decide();
+	if (err >= 0) {
+		start();
 		if (TRACED(point)) {
 			STAP_PROBE1(pmtrace, point, tag);
 			ARCH_JUMP_ROOM();
@@ -286,10 +384,11 @@ int pmtracepoint(const char *tag)
 
 int pmtraceobs(const char *tag, double value)
 {
-	int err = tags_check(tag);
+	const union agent *real = agent_get();
+	int err = real ? real->obs(tag, value) : tags_check(tag);
 
-	if (!err) {
-		decide();
+	if (err >= 0) {
+		start();
 		if (TRACED(obs)) {
 			STAP_PROBE3(pmtrace, obs, tag, value, whole(value));
 			ARCH_JUMP_ROOM();
@@ -300,10 +399,11 @@ int pmtraceobs(const char *tag, double value)
 
 int pmtracecounter(const char *tag, double value)
 {
-	int err = tags_check(tag);
+	const union agent *real = agent_get();
+	int err = real ? real->counter(tag, value) : tags_check(tag);
 
-	if (!err) {
-		decide();
+	if (err >= 0) {
+		start();
 		if (TRACED(counter)) {
 			STAP_PROBE3(pmtrace, counter, tag, value, whole(value));
 			ARCH_JUMP_ROOM();
@@ -342,13 +442,17 @@ static void tell_ineffective(int code)
 
 int pmtracestate(int code)
 {
-	int previous;
+	const union agent *real = agent_get();
+	int previous, undecided = UNDECIDED;
 
-	if (code & PMTRACE_STATE_ASYNC && atomic_load(&is_synchronous))
+	if (!real && code & PMTRACE_STATE_ASYNC &&
+		!atomic_compare_exchange_strong(&protocol, &undecided, ASYNCHRONOUS) &&
+		undecided == SYNCHRONOUS)
 		return told(-EINVAL, __func__, "%d", code);
-	previous = atomic_exchange(&flags, code);
-	tell_ineffective(code & ~previous);
-	if (TRACED(state)) {
+	previous = real ? real->state(code) : atomic_exchange(&flags, code);
+	if (!real)
+		tell_ineffective(code & ~previous);
+	if (previous >= 0 && TRACED(state)) {
 		STAP_PROBE2(pmtrace, state, code, previous);
 		ARCH_JUMP_ROOM();
 	}
@@ -388,7 +492,7 @@ char *pmtraceerrstr(int code)
  * addresses, lengths of texts come last, as int or 64 bits (the register's lower half is the same).
  *
  * In libpcp_trace 6.0, pmtraceobs expects the tag's length before the value, so Fortran's calls
- * fail with -ENOMEM. Here they succeed.
+ * fail with -ENOMEM. Here both orders succeed: no value's address is as small as a tag's length.
  */
 
 /* One byte longer than the longest tag, so that too long a tag stays so. */
@@ -434,11 +538,16 @@ int pmtracepoint_(const char *tag, int tag_length)
 	return pmtracepoint(tag_of(&copy, tag, tag_length));
 }
 
-int pmtraceobs_(const char *tag, const double *value, int tag_length)
+int pmtraceobs_(const char *tag, const double *value, uintptr_t tag_length)
 {
+	uintptr_t second = (uintptr_t)value;
 	struct fortran_tag copy;
 
-	return pmtraceobs(tag_of(&copy, tag, tag_length), *value);
+	if (second < 4096) {
+		value = (const double *)tag_length;
+		tag_length = second;
+	}
+	return pmtraceobs(tag_of(&copy, tag, (int)tag_length), *value);
 }
 
 int pmtracecounter_(const char *tag, const double *value, int tag_length)

@@ -20,7 +20,8 @@ make_staged install
 root=$stage/opt/probe
 
 for file in lib/libprobe.a lib/libprobe.so lib/libprobe.so.0 lib/pkgconfig/probe.pc \
-	lib/libprobe_events.a lib/libprobe_events.so.0 lib/libprobe_pmtrace.so.0 include/probe/error.h; do
+	lib/libprobe_events.a lib/libprobe_events.so.0 lib/libprobe_pmtrace.so.0 \
+	lib/probe/pcp/libpcp_trace.so lib/probe/pcp/pcp/trace.h lib/probe/pcp/sgi/pcp/trace.java include/probe/error.h; do
 	[ -e "$root/$file" ] || {
 		echo "$file was not installed"
 		exit 1

@@ -156,12 +156,13 @@ export PCP_TRACE_PORT=$port PCP_TRACE_HOST=127.0.0.1
 	sed -n '/^trace/,$p' "${agent%/*}/pmns" | sed 's/TRACE:/10:/'
 } >"$SCRATCH/names"
 
-# agent NAME ARGS…: what the agent counts for a program, as "KIND TAG COUNT". dbpmda replaces
+# agent NAME WHOSE ARGS…: what the agent counts for a program, as "KIND TAG COUNT". dbpmda replaces
 # pmcd: it starts the agent and queries it; instance numbers are those of the domain.
 agent()
 {
-	local name=$1 kind metric
-	shift
+	local name=$1 whose=$2 kind metric
+	shift 2
+	rm -f "$SCRATCH/ask.$name"
 	mkfifo "$SCRATCH/ask.$name"
 	(cd "$SCRATCH" && exec dbpmda -n "$SCRATCH/names" <"$SCRATCH/ask.$name") \
 		>"$SCRATCH/agent.$name" 2>&1 &
@@ -170,7 +171,8 @@ agent()
 	until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
 		pause
 	done
-	"$SCRATCH/$name.pcp" "$@" >"$SCRATCH/with_agent" 2>&1 || fail "$name with an agent: status $?"
+	"$SCRATCH/$name.$whose" "$@" >"$SCRATCH/with_agent" 2>"$SCRATCH/with_agent.err" ||
+		fail "$name with an agent: status $?"
 	for kind in 0:transact 1:point 2:observe 3:counter; do
 		metric=${kind#*:}
 		printf 'instance 10.%d\nfetch trace.%s.count\n' "${kind%:*}" "$metric"
@@ -194,11 +196,82 @@ for line in open(sys.argv[1], encoding="utf-8"):
 PYTHON
 }
 
-agent orders "$orders" | sort >"$SCRATCH/orders.agent"
+agent orders pcp "$orders" | sort >"$SCRATCH/orders.agent"
 diff "$SCRATCH/orders.agent" <(grep -v ^abort "$SCRATCH/orders.hits") || fail "the agent has other counts"
 # The calls above, including those of a forked child. The agent ignores the longest tag.
 ours calls 0 | grep -v -e ^abort -e lllll >"$SCRATCH/calls.hits"
-agent calls 0 | sort >"$SCRATCH/calls.agent"
+agent calls pcp 0 | sort >"$SCRATCH/calls.agent"
 [ "$(wc -l <"$SCRATCH/calls.agent")" -gt 10 ] || fail "the agent counted little"
 diff "$SCRATCH/calls.agent" "$SCRATCH/calls.hits" || fail "the agent has other counts of the calls"
+
+# ---- Through the real library, if the user asks for it -------------------------------------------
+
+PROBE_PMTRACE_AGENT=$(realpath "$(cc -print-file-name=libpcp_trace.so)")
+export PROBE_PMTRACE_AGENT
+cp "$SCRATCH/with_agent" "$SCRATCH/calls.real"
+agent calls ours 0 | sort | diff "$SCRATCH/calls.agent" - || fail "the agent has other counts of ours"
+diff "$SCRATCH/calls.real" "$SCRATCH/with_agent" || fail "calls with an agent return something else"
+[ ! -s "$SCRATCH/with_agent.err" ] || fail "says: $(cat "$SCRATCH/with_agent.err")"
+cat >"$SCRATCH/spoken.c" <<'C'
+#include <pcp/trace.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	int state = argc > 1 ? atoi(argv[1]) : 0;
+
+	printf("%d", pmtracestate(state));
+	printf(" %d", pmtracebegin("spoken"));
+	printf(" %d", pmtraceend("spoken") < 0);
+	printf(" %d", pmtraceobs("spoken", 1.5) < 0);
+	printf(" %d", pmtracestate(32) < 0);
+	printf(" %d\n", pmtracestate(0));
+	return 0;
+}
+C
+both spoken "$SCRATCH/spoken.c"
+# spoken WHOSE STATE: what is said, without numbers, whose widths differ; and the agent's counts, which
+# come later with the asynchronous protocol (32)
+spoken()
+{
+	agent spoken "$1" "$2" >"$SCRATCH/spoken.counts" 2>"$SCRATCH/spoken.early"
+	[ "$2" -lt 32 ] || : >"$SCRATCH/spoken.counts"
+	sed -E 's/[0-9a-f]+/N/g' "$SCRATCH/with_agent.err" | tr -s ' ' | cat - "$SCRATCH/with_agent" \
+		"$SCRATCH/spoken.counts"
+}
+for state in 32 47 1 2 4 8; do
+	spoken pcp "$state" >"$SCRATCH/spoken.real"
+	spoken ours "$state" | diff "$SCRATCH/spoken.real" - || fail "state $state says something else"
+	[ "$state" = 32 ] || [ "$(wc -l <"$SCRATCH/with_agent.err")" -ge 3 ] ||
+		fail "state $state says little"
+done
+grep -q 'obs	spoken	1' "$SCRATCH/spoken.counts" || fail "counts: $(cat "$SCRATCH/spoken.counts")"
+# The probes are there all the same, and an agent that is not there is an error.
+same "hits with an agent that is not there" "$(PCP_TRACE_PORT=1 "$PROBECTL" trace --json 'pmtrace:*' -- \
+	"$SCRATCH/spoken.ours" 2>/dev/null | jq -r 'select(.args)? | .name' | paste -sd' ')" "state state state"
+agent spoken ours 0 >/dev/null
+same "results with one" "$(cat "$SCRATCH/with_agent")" "0 0 0 0 1 0"
+# A library that is none.
+for path in /nowhere "$BUILD/libprobe_pmtrace.so"; do
+	PROBE_PMTRACE_AGENT=$path PCP_TRACE_PORT=1 "$SCRATCH/spoken.ours" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "results without one" "$(cat "$SCRATCH/out")" "0 0 0 0 1 0"
+	grep -qF "libprobe_pmtrace: nothing is sent to an agent: PROBE_PMTRACE_AGENT=$path: " "$SCRATCH/err" ||
+		fail "$path: $(cat "$SCRATCH/err")"
+done
+unset PROBE_PMTRACE_AGENT
+
+# ---- Variables that have no effect otherwise ------------------------------------------------------
+
+unset PCP_TRACE_HOST PCP_TRACE_PORT
+for names in PCP_TRACE_HOST PCP_TRACE_PORT PCP_TRACE_TIMEOUT PCP_TRACE_REQTIMEOUT PCP_TRACE_RECONNECT \
+	"PCP_TRACE_HOST PCP_TRACE_RECONNECT"; do
+	read -ra set <<<"$names"
+	env "${set[@]/%/=1}" "$SCRATCH/spoken.ours" >/dev/null 2>"$SCRATCH/err"
+	same "what is said of $names" "$(cat "$SCRATCH/err")" "libprobe_pmtrace: no effect of ${names/ /, }: nothing is \
+sent to an agent (to send it, set PROBE_PMTRACE_AGENT to the path of Performance Co-Pilot's libpcp_trace.so.2)"
+done
+same "without them" "$("$SCRATCH/spoken.ours" 2>&1)" "0 0 0 0 1 0"
+# It is honoured: pmtracestate() returns the flag.
+same "PCP_TRACE_NOAGENT" "$(PCP_TRACE_NOAGENT=1 "$SCRATCH/spoken.ours" 2>&1)" "0 0 0 0 1 16"
 finish

@@ -50,8 +50,9 @@ static const struct counterpart pmtrace[] = {
 	{"pmtracestate_", "tests/targets/runtime/pmtrace.f", "'state', pmtracestate(16)"},
 	{"pmtraceerrstr_", "tests/targets/runtime/pmtrace.f", "call pmtraceerrstr(code, short)"},
 	{"every entry point that libpcp_trace.so exports", "tests/integration/runtime/pmtrace_fortran.sh", "same \"entry points\""},
-	{"sgi.pcp.trace (Java)", NULL,
-		"a class that calls the functions above; libpcp_trace 6.0 has no code for it"},
+	{"sgi.pcp.trace (Java)", "tests/integration/runtime/pmtrace_installed.sh", "import sgi.pcp.trace;"},
+	{"libpcp_trace.so.2, by soname and symbol versions", "tests/integration/runtime/pmtrace_installed.sh", "same \"entry points\""},
+	{"#include <pcp/trace.h>, -lpcp_trace", "tests/integration/runtime/pmtrace_installed.sh", "#include <pcp/trace.h>"},
 
 	/* Errors. */
 	{"PMTRACE_ERR_BASE", "tests/targets/runtime/pmtrace.c", "for (int code = -12000; code >= -12011; code--)"},
@@ -63,21 +64,21 @@ static const struct counterpart pmtrace[] = {
 	{"PMTRACE_ERR_TAGTYPE", NULL,
 		"no call returns it, there either: kinds() uses one tag in all ways"},
 	{"PMTRACE_ERR_IPC", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"PMTRACE_ERR_TIMEOUT", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"PMTRACE_ERR_VERSION", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"PMTRACE_ERR_PERMISSION", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"PMTRACE_ERR_CONNLIMIT", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"PMTRACE_ERR_ENVFORMAT", NULL,
-		"of the way to an agent, which is not there; errors() has its text"},
+		"of the way to an agent: the real library's; errors() has its text"},
 	{"-ENOMEM", NULL,
 		"malloc(3) does not fail on request in a linked program"},
 	{"-ECONNREFUSED, where there is no agent", NULL,
-		"nothing is needed: calls succeed"},
+		"calls succeed, but for those through the real library"},
 
 	/* Flags of pmtracestate(). */
 	{"PMTRACE_STATE_NONE", "tests/targets/runtime/pmtrace.f", "pmtracestate(0)"},
@@ -99,8 +100,10 @@ static const struct counterpart pmtrace[] = {
 	{"pcp's example in Fortran", "tests/integration/runtime/pmtrace_fortran.sh", "/usr/share/pcp/demos/trace/fapp1.f"},
 	{"values with fractions", "tests/integration/runtime/pmtrace.sh", "same \"observe\""},
 	{"the counts of pmdatrace itself", "tests/integration/runtime/pmtrace.sh", "the agent has other counts"},
-	{"PCP_TRACE_HOST, _PORT, _TIMEOUT, _REQTIMEOUT, _RECTIMEOUT, _NOAGENT", NULL,
-		"of the way to an agent"},
+	{"PCP_TRACE_HOST, _PORT, _TIMEOUT, _REQTIMEOUT, _RECONNECT", "tests/integration/runtime/pmtrace.sh", "same \"what is said of $names\""},
+	{"PCP_TRACE_HOST, _PORT, through the real library", "tests/integration/runtime/pmtrace.sh", "agent calls ours 0"},
+	{"PCP_TRACE_NOAGENT", "tests/integration/runtime/pmtrace.sh", "same \"PCP_TRACE_NOAGENT\""},
+	{"COMMS, PDU, PDUBUF, ASYNC, through the real library", "tests/integration/runtime/pmtrace.sh", "for state in 32 47 1 2 4 8; do"},
 
 	/* Metrics of pmdatrace(1). */
 	{"trace.transact.count", "tests/integration/pcp/pmtrace_pcp.sh", "trace.transact.count"},
@@ -123,8 +126,7 @@ static const struct counterpart pmtrace[] = {
 	{"pmdatrace -A, -d, -I, -i, -l, -M, -U", NULL,
 		"of a server that programs connect to; nothing connects here"},
 	{"pmdatrace -T period, -N buckets", "tests/integration/pcp/pmtrace_pcp.sh", "trace_start tags -t pcp,pmtrace -i 0.2"},
-	{"pmtrace(1)", NULL,
-		"a program that calls pmtracebegin and pmtraceend: link pcp's with libprobe_pmtrace"},
+	{"pmtrace(1)", "tests/integration/runtime/pmtrace_installed.sh", "traced pmtrace -e true sleeping"},
 };
 
 static const struct counterpart posix_trace[] = {
