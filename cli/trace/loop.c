@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
@@ -29,7 +30,7 @@
  * they have labels of their own, as have processes that were found because they meet conditions.
  */
 
-enum { INTERVAL_NS = NSEC_PER_SEC, ROWS = 2000 };
+enum { INTERVAL_NS = NSEC_PER_SEC, RENEW_NS = 10 * 1000 * 1000, RENEW_SHARE = 10, ROWS = 2000 };
 #define SENT_INTERVAL_NS (5 * (uint64_t)INTERVAL_NS)
 
 /* ---- Opening and closing -------------------------------------------------------- */
@@ -157,7 +158,7 @@ static pid_t owner_of(const struct trace *trace, const struct probe_traced *trac
  * those of the sessions from index `first` on.
  */
 static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
-	size_t first, pid_t pid, const char *program)
+	size_t first, pid_t pid, const char *program, bool renew)
 {
 	struct probe_table *table = NULL;
 	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
@@ -175,6 +176,8 @@ static struct probe_error *export_process(struct trace *trace, struct trace_trac
 		probe_table_free(table);
 		return error;
 	}
+	if (renew)
+		return probe_pcp_renew(tracer->pcp, pid, program, table);
 	return tracer->pcp ? probe_pcp_add(tracer->pcp, pid, program, table)
 			   : probe_metrics_add(
 				     trace->metrics, tracer->metrics_view, pid, program, table);
@@ -194,7 +197,8 @@ static bool any_belongs_to(
 }
 
 /* Exports the rows of each ended process once more after its last change, to show a change of 0. */
-static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
+static struct probe_error *export_ended(
+	struct trace *trace, struct trace_tracer *tracer, bool renew)
 {
 	struct probe_error *error = NULL;
 
@@ -203,9 +207,11 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 		pid_t pid = ended->owner;
 		bool was_exported = ended->is_exported;
 
-		if (any_belongs_to(trace, tracer, SIZE_MAX, pid))
+		if (any_belongs_to(trace, tracer, SIZE_MAX, pid) || (renew && was_exported))
 			continue;
-		error = export_process(trace, tracer, SIZE_MAX, pid, ended->program);
+		error = export_process(trace, tracer, SIZE_MAX, pid, ended->program, renew);
+		if (renew)
+			continue;
 		ended->is_exported = !error;
 		if (error || !was_exported)
 			continue;
@@ -231,7 +237,7 @@ static void report_left_out(
 }
 
 static struct probe_error *export_tracer(
-	struct trace *trace, struct trace_tracer *tracer, bool at_end)
+	struct trace *trace, struct trace_tracer *tracer, bool at_end, bool renew)
 {
 	struct probe_error *error = NULL;
 	size_t count;
@@ -243,10 +249,10 @@ static struct probe_error *export_tracer(
 		if (&trace->tracers[all[i]->tracer] == tracer &&
 			!any_belongs_to(trace, tracer, i, pid))
 			error = export_process(trace, tracer, i, pid,
-				comm_cache_get(trace->comms, pid, pid, clock_now_ns()));
+				comm_cache_get(trace->comms, pid, pid, clock_now_ns()), renew);
 	}
 	if (!error)
-		error = export_ended(trace, tracer);
+		error = export_ended(trace, tracer, renew);
 	if (!error && tracer->pcp)
 		error = probe_pcp_update(tracer->pcp);
 	if (tracer->pcp)
@@ -256,24 +262,74 @@ static struct probe_error *export_tracer(
 	return error;
 }
 
+/* Exports what one tracer's sessions have gathered. Reports an error only once. */
+static void export_or_tell(
+	struct trace *trace, struct trace_tracer *tracer, bool at_end, bool renew)
+{
+	struct probe_error *error = export_tracer(trace, tracer, at_end, renew);
+
+	/* A failed export is retried each time. */
+	if (error && tracer->told) {
+		probe_error_free(error);
+		return;
+	}
+	tracer->told |= error != NULL;
+	trace_fail(trace, error);
+}
+
+/* pmtrace(3) promises that the most recent value is there at once. */
+static bool is_renewed(const struct trace_tracer *tracer)
+{
+	return tracer->pcp && tracer_is_part(tracer);
+}
+
+static uint64_t exports_renew_ns(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		if (is_renewed(&trace->tracers[i]))
+			return RENEW_NS;
+	return 0;
+}
+
+/*
+ * Renews the metrics in PCP between two intervals if there were hits. A hit is counted before its
+ * values are complete, so the next looks renew them again, the less often the older the hit is.
+ */
+static void exports_renew(struct trace *trace)
+{
+	size_t count, probe_count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t t = 0; t < trace->tracer_count; t++) {
+		struct trace_tracer *tracer = &trace->tracers[t];
+		uint64_t hits = 0;
+
+		if (!is_renewed(tracer))
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			const struct probe_session_probe *probes;
+
+			if (all[i]->tracer != t || !all[i]->session)
+				continue;
+			probes = probe_session_probes(all[i]->session, &probe_count);
+			for (size_t k = 0; k < probe_count; k++)
+				hits += probes[k].hits;
+		}
+		tracer->unchanged = hits == tracer->renewed_hits ? tracer->unchanged + 1 : 0;
+		tracer->renewed_hits = hits;
+		if (tracer->unchanged < 200 && !(tracer->unchanged & (tracer->unchanged - 1)))
+			export_or_tell(trace, tracer, false, true);
+	}
+}
+
 /* Exports what sessions have gathered. Sends the metrics and finished spans to the collector. */
 static void exports_update(struct trace *trace, bool at_end)
 {
 	const char *trouble;
 
-	for (size_t i = 0; i < trace->tracer_count; i++) {
-		struct trace_tracer *tracer = &trace->tracers[i];
-		struct probe_error *error =
-			tracer_is_exported(tracer) ? export_tracer(trace, tracer, at_end) : NULL;
-
-		/* A failed export is retried each time but reported only once. */
-		if (error && tracer->told) {
-			probe_error_free(error);
-			continue;
-		}
-		tracer->told |= error != NULL;
-		trace_fail(trace, error);
-	}
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		if (tracer_is_exported(&trace->tracers[i]))
+			export_or_tell(trace, &trace->tracers[i], at_end, false);
 	if (trace->otlp) {
 		if (trace->metrics)
 			trace_fail(trace, probe_otlp_metrics(trace->otlp, trace->metrics));
@@ -378,7 +434,7 @@ enum {
 };
 
 struct timers {
-	struct timer end, table, export, flush, losses;
+	struct timer end, table, export, renew, flush, losses;
 	/* The progress line of a recording, and the figures that it last showed. */
 	struct progress progress;
 	uint64_t shown_ns, shown_hits;
@@ -437,6 +493,7 @@ static struct timers timers_start(const struct trace *trace)
 		.end = timer_every(trace->settings.duration_ns),
 		.table = timer_every(trace->settings.interval_ns),
 		.export = timer_every(exports_interval_ns(trace)),
+		.renew = timer_every(exports_renew_ns(trace)),
 		.flush = timer_every(FLUSH_NS),
 		.losses = timer_every(LOSSES_NS),
 		.progress = progress_every(shows ? NSEC_PER_SEC : 0),
@@ -455,6 +512,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 	uint64_t now = clock_monotonic_ns();
 	bool ended = timer_due(&timers->end, now);
 	double seconds;
+	clock_t used;
 
 	if (timer_due(&timers->losses, now)) {
 		trace_report_losses(trace);
@@ -477,6 +535,13 @@ static void timers_run(struct trace *trace, struct timers *timers)
 	}
 	if (timer_due(&timers->export, now))
 		exports_update(trace, false);
+	if (timer_due(&timers->renew, now)) {
+		used = clock();
+		exports_renew(trace);
+		/* The more processor time this takes, the less often it is done. */
+		timers->renew.next_ns +=
+			RENEW_SHARE * (uint64_t)(clock() - used) * (NSEC_PER_SEC / CLOCKS_PER_SEC);
+	}
 	trace->loop.over |= ended;
 	if (timer_due(&timers->flush, now) || !trace->to_file || probe_sink_full(trace->sink))
 		output_flush(trace);
@@ -601,6 +666,7 @@ static void trace_loop(struct trace *trace)
 		loop_until(&trace->loop, timers.end.next_ns);
 		loop_until(&trace->loop, timers.table.next_ns);
 		loop_until(&trace->loop, timers.export.next_ns);
+		loop_until(&trace->loop, timers.renew.next_ns);
 		loop_watch(&trace->loop, probe_trace_fd(trace->set), POLLIN, NULL);
 		wait_until(trace, probe_trace_due_ns(trace->set));
 	}

@@ -79,7 +79,9 @@ struct trace_tracer {
 	struct probe_table *last; /* the rows as they were at the last interval */
 	struct trace_ended *ended;
 	size_t ended_count;
-	struct probe_pcp *pcp; /* PCP metrics that are made from the rows; NULL without -t pcp */
+	struct probe_pcp *pcp;	/* PCP metrics that are made from the rows; NULL without -t pcp */
+	uint64_t renewed_hits;	/* hits of its sessions when the metrics were last renewed */
+	unsigned int unchanged; /* looks since the hits last changed */
 	/* For Prometheus metrics: number of the tracer's view in the metrics of the trace. */
 	size_t metrics_view;
 	bool told;		     /* an error of the tracer's metrics has been reported */

@@ -481,10 +481,16 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/* Sets the totals of rows or, afterwards, the values of the last interval. */
+/*
+ * Sets the totals of rows or, afterwards, the values of the last interval. RENEWED keeps those of
+ * the last interval, except in instances that had no hits before.
+ */
+enum rows_of { TOTALS, INTERVAL, RENEWED };
+
 static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
-	const struct probe_table *table, bool is_interval)
+	const struct probe_table *table, enum rows_of what)
 {
+	bool is_interval = what == INTERVAL;
 	size_t count;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 	struct probe_error *error = NULL;
@@ -505,6 +511,9 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 								  process->history.interval_ns)
 							: metric_total(&rows[i], k);
 
+			if (what == RENEWED && instance->growth.hits &&
+				(value != value || k == METRIC_RATE))
+				continue;
 			if (is_interval ? rows[i].row.count && value == value
 					: !metric_infos[k].is_per_process)
 				instance->values[k] = pcp_value(&pcp->view, k, value);
@@ -518,6 +527,15 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 	return error;
 }
 
+/* Sets the counts without a row. */
+static void set_process(const struct process *process, const struct probe_table *table)
+{
+	if (!process->instance)
+		return;
+	process->instance->values[METRIC_LOST].u = probe_table_lost(table);
+	process->instance->values[METRIC_UNMATCHED].u = probe_table_unmatched(table);
+}
+
 struct probe_error *probe_pcp_add(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
 {
@@ -529,13 +547,25 @@ struct probe_error *probe_pcp_add(
 	else
 		error = metric_history_take(&process->history, table);
 	if (!error)
-		error = set_rows(pcp, process, process->history.all, false);
+		error = set_rows(pcp, process, process->history.all, TOTALS);
 	if (!error)
-		error = set_rows(pcp, process, process->history.recent, true);
-	if (!error && process->instance) {
-		process->instance->values[METRIC_LOST].u = probe_table_lost(table);
-		process->instance->values[METRIC_UNMATCHED].u = probe_table_unmatched(table);
-	}
+		error = set_rows(pcp, process, process->history.recent, INTERVAL);
+	if (!error)
+		set_process(process, table);
+	return error;
+}
+
+struct probe_error *probe_pcp_renew(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
+{
+	struct process *process = NULL;
+	struct probe_error *error = find_process(pcp, pid, program, &process);
+
+	if (!error)
+		error = set_rows(pcp, process, table, RENEWED);
+	if (!error)
+		set_process(process, table);
+	probe_table_free(table);
 	return error;
 }
 

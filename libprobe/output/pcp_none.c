@@ -23,6 +23,12 @@ struct probe_error *probe_pcp_add(
 	return NULL;
 }
 
+struct probe_error *probe_pcp_renew(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
+{
+	return probe_pcp_add(pcp, pid, program, table);
+}
+
 void probe_pcp_end(struct probe_pcp *pcp, pid_t pid)
 {
 	(void)pcp, (void)pid;

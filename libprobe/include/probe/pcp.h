@@ -40,6 +40,14 @@ PROBE_MUST_CHECK struct probe_error *probe_pcp_add(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table);
 
 /*
+ * Like probe_pcp_add(), between two calls of it: counts, totals and last values become those of the
+ * table. Rates, averages, percentiles and extremes stay those of the last interval. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_pcp_renew(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table);
+
+/*
  * Tells the exporter that a process has ended, and that nothing more is added. The rows of the
  * process stay as they are. If the process found no room in the exporter, the memory that the
  * exporter keeps for the process is freed.

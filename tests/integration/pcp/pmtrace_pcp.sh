@@ -45,7 +45,10 @@ int main(void)
 	while (target_read_line(line, sizeof(line))) {
 		if (line[0] == 'q')
 			return 0;
-		work();
+		if (line[0] == 'o')
+			pmtraceobs("weight", atof(line + 1));
+		else
+			work();
 		puts("done");
 	}
 	return 0;
@@ -116,6 +119,25 @@ paste -d' ' <(printf '%s\n' "${metrics[@]}") <(sed -n \
 diff <(sed 's/ *$//' "$SCRATCH/agents.desc") <(sed 's/ *$//' "$SCRATCH/ours.desc") ||
 	fail "metrics are described otherwise than by the agent"
 trace_stop tags
+same_state "$target_pid"
+
+# Values, counts and new tags are there long before the interval ends; rates and averages are not.
+trace_start live -t pcp,pmtrace -i 3600 -p "$target_pid" 'pmtrace:*'
+wait_on "$target_pid" pmtrace:counter
+for weight in 100 101.5 102 -103; do
+	ask "o$weight"
+	until_value mmv.trace.observe.value "weight=$weight"
+done
+until_value mmv.trace.observe.count 'weight=4'
+ask work
+until_value mmv.trace.transact.count 'order, "A"=4'
+until_value mmv.trace.counter.value 'sold=1000000.25'
+until_value mmv.trace.observe.value 'weight=-148.5'
+ask work
+until_value mmv.trace.point.count 'asked=10'
+same "rate before the end of an interval" "$(value mmv.trace.point.rate)" 'asked=0'
+same "average before the end of an interval" "$(value mmv.trace.transact.ave_time)" 'order, "A"=nan'
+trace_stop live
 same_state "$target_pid"
 same "files that are left" "$(find "$pcp_dir/tmp/mmv" -name '*probectl*' | wc -l)" 0
 

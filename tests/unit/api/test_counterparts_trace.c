@@ -120,6 +120,7 @@ static const struct counterpart pmtrace[] = {
 	{"trace.transact.max_time", "docs/examples/pmtrace/trace.derived", "trace.transact.max_time = mmv.trace.transact.max_time"},
 	{"trace.observe.rate", "docs/examples/pmtrace/trace.derived", "trace.observe.rate = mmv.trace.observe.rate"},
 	{"trace.counter.rate", "docs/examples/pmtrace/trace.derived", "trace.counter.rate = mmv.trace.counter.rate"},
+	{"the most recent value is there, before the interval ends", "tests/integration/pcp/pmtrace_pcp.sh", "until_value mmv.trace.observe.value \"weight=$weight\""},
 	{"their types, semantics and units", "tests/integration/pcp/pmtrace_pcp.sh", "metrics are described otherwise than by the agent"},
 	{"trace.control.*", NULL,
 		"there is no agent to control; -i is the period"},
