@@ -97,7 +97,10 @@ struct start {
 	char *stack;		/* the forker's stack */
 	/* Futex on the forker's stack: first 0, then the controller's pid or -errno. */
 	_Atomic uint32_t *word;
-	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
+	int image; /* descriptor of the program to execute, borrowed; or -1 */
+	/* Runs a copy that stays after the forker's end, and never returns; else NULL. */
+	void (*stay)(int socket, void *data);
+	void *data;
 	char socket[12]; /* descriptor number of the controller's end of the socket, as text */
 };
 #define START_NONE                                                                                 \
@@ -422,6 +425,8 @@ static pid_t fork_copy(struct start *s)
 {
 	pid_t pid = fork();
 
+	if (pid == 0 && s->stay)
+		s->stay(s->ends[1], s->data);
 	if (pid == 0) {
 		end_with(s->forker);
 		controller_main(s->ends[1], acts);
@@ -440,6 +445,7 @@ static int forker_main(void *data)
 	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
+	bool stays = s->stay != NULL;
 	int status = 0;
 	pid_t pid;
 
@@ -453,7 +459,7 @@ static int forker_main(void *data)
 	 * descriptors: when the process ends or calls execve(2), its end of the socket must close.
 	 */
 	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
-	while (pid > 0 &&
+	while (pid > 0 && !stays &&
 		raw_call(SYS_wait4, pid, (long)&status, __WALL | WUNTRACED, 0, 0) == pid &&
 		WIFSTOPPED(status))
 		raw_call(SYS_kill, pid, SIGCONT, 0, 0, 0);
@@ -721,6 +727,12 @@ static enum outcome hear_hello(const struct helper *h)
 					: OUTCOME_DIED;
 }
 
+void helper_allow(pid_t pid)
+{
+	if (procfs_file_number("/proc/sys/kernel/yama/ptrace_scope") == YAMA_DESCENDANTS)
+		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
+}
+
 /* Makes a controller: a copy of this process if `copy` is set or the library cannot be executed. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
@@ -735,13 +747,8 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 		close(image);
 	if (!error)
 		*ret = hear_hello(h);
-	/*
-	 * Let the controller trace us: Yama may allow that only to ancestors, and to processes
-	 * named by PR_SET_PTRACER.
-	 */
-	if (!error && *ret == OUTCOME_DONE &&
-		procfs_file_number("/proc/sys/kernel/yama/ptrace_scope") == YAMA_DESCENDANTS)
-		prctl(PR_SET_PTRACER, (unsigned long)running.start.pid, 0, 0, 0);
+	if (!error && *ret == OUTCOME_DONE)
+		helper_allow(running.start.pid);
 	return error;
 }
 
@@ -856,6 +863,28 @@ static struct probe_error *change(struct helper *h)
 void helper_end(void)
 {
 	end(false);
+}
+
+struct probe_error *helper_copy(
+	void (*stay)(int socket, void *data), void *data, struct helper_copy *ret)
+{
+	int cancel = self_lock();
+	struct start s = START_NONE;
+	struct probe_error *error;
+
+	s.stay = stay;
+	s.data = data;
+	error = start_controller(&s, -1);
+	*ret = (struct helper_copy){.socket = -1, .process = -1, .pid = s.pid};
+	if (!error) {
+		ret->socket = s.ends[0];
+		s.ends[0] = -1;
+		ret->process = atomic_exchange(&s.controller, -1);
+		helper_allow(s.pid);
+	}
+	start_end(&s, false);
+	self_unlock(cancel);
+	return error;
 }
 
 void helper_set_up(controller_do *const *all_acts)

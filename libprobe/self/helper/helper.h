@@ -171,6 +171,26 @@ void helper_end(void);
 void helper_set_up(controller_do *const *acts);
 
 /*
+ * Lets a process trace this one: Yama may allow that only to ancestors, and to the one process that
+ * was named last.
+ */
+void helper_allow(pid_t pid);
+
+/* A copy of this process. */
+struct helper_copy {
+	int socket;  /* our end */
+	int process; /* its pidfd, or -1 */
+	pid_t pid;
+};
+/*
+ * Makes a copy of this process (fork(2)) that is not its child, and stays after the call. The copy
+ * calls stay() with its end of the socket, with all signals blocked; stay() must not return, and
+ * has the descriptors of this process. Errors: as helper_run().
+ */
+PROBE_MUST_CHECK struct probe_error *helper_copy(
+	void (*stay)(int socket, void *data), void *data, struct helper_copy *ret);
+
+/*
  * Loads libraries for helper_run(). The caller must not hold our lock: the loader's lock is taken,
  * whose holder may wait for ours.
  */
