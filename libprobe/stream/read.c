@@ -110,6 +110,17 @@ struct probe_error *stream_queue_put(struct stream_queue *queue, const struct st
 	return NULL;
 }
 
+struct probe_error *stream_queue_append(
+	struct stream_queue *queue, const void *bytes, size_t length)
+{
+	if (!make_room(queue, length))
+		return probe_error_no_memory();
+	if (length)
+		memcpy(queue->bytes + queue->end, bytes, length);
+	queue->end += length;
+	return NULL;
+}
+
 /* ---- Out ------------------------------------------------------------------------------------- */
 
 /* The rest of the reader's memory. */

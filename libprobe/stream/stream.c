@@ -52,10 +52,10 @@ static struct probe_error *enter(
 	pthread_mutex_lock(&stream->lock);
 	if (stream->closing)
 		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
-	else if (kind == STREAM_ACTIVE && !stream->session)
+	else if (kind == STREAM_ACTIVE && !stream->session && !stream->copy)
 		error = error_numbered(
 			PROBE_ERROR_STATE, EINVAL, "a stream opened from a log cannot %s", what);
-	else if (kind == STREAM_RECORDED && stream->session)
+	else if (kind == STREAM_RECORDED && (stream->session || stream->copy))
 		error = error_numbered(
 			PROBE_ERROR_STATE, EINVAL, "a stream that traces cannot %s", what);
 	if (error)
@@ -70,6 +70,20 @@ static void leave(struct probe_stream *stream)
 	stream->users--;
 	pthread_cond_broadcast(&stream->left);
 	pthread_mutex_unlock(&stream->lock);
+}
+
+/*
+ * For a stream of the calling process, has the operation done by the copy, and leaves the call.
+ * Returns false for other streams.
+ */
+static bool left_to_copy(struct probe_stream *stream, enum copy_op op, const void *in,
+	size_t in_bytes, void *out, size_t out_bytes, struct probe_error **error_ret)
+{
+	if (!stream->copy)
+		return false;
+	*error_ret = stream_copy_call(stream, op, in, in_bytes, out, out_bytes);
+	leave(stream);
+	return true;
 }
 
 /*
@@ -119,6 +133,7 @@ static void stream_free(struct probe_stream *stream)
 	free(stream->reading.since);
 	free(stream->marks);
 	probe_session_free(stream->session);
+	stream_copy_free(stream->copy);
 	stream_log_free(stream->log);
 	stream_queue_deinit(&stream->queue);
 	free(stream->probe_types);
@@ -251,7 +266,10 @@ struct probe_error *probe_stream_type_open(
 	error = enter(stream, STREAM_ACTIVE, "open types");
 	if (error)
 		return error;
-	error = stream_types_of_name(stream->index.types, name, type_ret);
+	if (stream->copy)
+		error = stream_copy_call(stream, COPY_TYPE, name, strlen(name) + 1, NULL, 0);
+	if (!error)
+		error = stream_types_of_name(stream->index.types, name, type_ret);
 	leave(stream);
 	return error;
 }
@@ -350,6 +368,17 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 		return error;
 	stream->target = target;
 	error = set_options(stream, options ? options : &defaults);
+	if (!error && target->pid == getpid() && options && options->watch)
+		error = invalid(
+			"a stream of the calling process cannot watch programs that it starts");
+	if (!error && target->pid == getpid()) {
+		error = stream_copy_create(stream, request, options, report);
+		if (error)
+			stream_free(stream);
+		else
+			*ret = stream;
+		return error;
+	}
 	if (!error)
 		error = with_number(start_session(stream, request, report));
 	/* Create the log only now: if nothing can be traced, no folder must be left. */
@@ -396,7 +425,7 @@ struct probe_error *probe_stream_start(struct probe_stream *stream)
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be started");
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_START, NULL, 0, NULL, 0, &error))
 		return error;
 	stream_note_full(stream);
 	if (stream->state == STREAM_FULL)
@@ -423,7 +452,7 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be stopped");
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_STOP, NULL, 0, NULL, 0, &error))
 		return error;
 	stop(stream);
 	leave(stream);
@@ -440,7 +469,7 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be cleared");
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_CLEAR, NULL, 0, NULL, 0, &error))
 		return error;
 	stream_note_full(stream);
 	if (stream->state == STREAM_FULL)
@@ -507,9 +536,11 @@ struct probe_error *probe_stream_set_filter(
 	struct probe_stream *stream, const struct probe_stream_set *set, enum probe_stream_how how)
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "set a filter");
+	const struct stream_filtering filtering = {*set, how};
 	struct probe_stream_set sets[2];
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_SET_FILTER, &filtering, sizeof(filtering), NULL, 0,
+			     &error))
 		return error;
 	sets[0] = sets[1] = stream->filter;
 	if (!combine(&sets[1], set, how)) {
@@ -533,7 +564,7 @@ struct probe_error *probe_stream_get_filter(
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "have a filter");
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_GET_FILTER, NULL, 0, ret, sizeof(*ret), &error))
 		return error;
 	*ret = stream->filter;
 	leave(stream);
@@ -569,7 +600,7 @@ struct probe_error *probe_stream_get_status(
 {
 	struct probe_error *error = enter(stream, STREAM_ANY, NULL);
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_STATUS, NULL, 0, ret, sizeof(*ret), &error))
 		return error;
 	if (stream->session) {
 		get_status(stream, ret);
@@ -681,7 +712,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 {
 	struct probe_error *error = enter(stream, STREAM_ACTIVE, "be flushed");
 
-	if (error)
+	if (error || left_to_copy(stream, COPY_FLUSH, NULL, 0, NULL, 0, &error))
 		return error;
 	error = stream->log ? flush(stream)
 			    : error_numbered(PROBE_ERROR_STATE, EINVAL,
@@ -696,7 +727,10 @@ struct probe_error *probe_stream_flush_to(struct probe_stream *stream, struct pr
 
 	if (error)
 		return error;
-	if (!stream->log)
+	if (stream->copy)
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
+			"a stream of the calling process is not written to a record of the caller");
+	else if (!stream->log)
 		error = stream_log_create(&stream->index.attributes.options, record,
 			stream->target->pid, &stream->log);
 	else if (stream_log_borrowed(stream->log) != record)
@@ -716,6 +750,11 @@ struct probe_error *probe_stream_poll(struct probe_stream *stream, bool *more_re
 		return error;
 	if (more_ret)
 		*more_ret = false;
+	if (stream->copy) {
+		/* The copy polls by itself. */
+		leave(stream);
+		return NULL;
+	}
 	if (stream->index.attributes.options.policy != PROBE_STREAM_FLUSH) {
 		stream_note_full(stream);
 		error = probe_session_poll(stream->session, NULL, NULL, NULL);
@@ -745,6 +784,12 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 	if (error)
 		return error;
 	expel(stream);
+	if (stream->copy) {
+		error = stream_copy_call(stream, COPY_SHUTDOWN, NULL, 0, NULL, 0);
+		pthread_mutex_unlock(&stream->lock);
+		stream_free(stream);
+		return error;
+	}
 	stop(stream);
 	error = probe_session_stop(stream->session);
 	if (stream->log && !has_own_log(stream)) {
@@ -902,11 +947,7 @@ struct next {
 	uint64_t sleep_ns;
 };
 
-/*
- * Gets the next event into the queue. *over_ret is true if no more will come. The caller holds the
- * lock.
- */
-static struct probe_error *find_event(struct probe_stream *stream, bool *over_ret)
+struct probe_error *stream_find_event(struct probe_stream *stream, bool *over_ret)
 {
 	bool alive, drained = false;
 	struct probe_error *error = NULL;
@@ -914,6 +955,8 @@ static struct probe_error *find_event(struct probe_stream *stream, bool *over_re
 	*over_ret = false;
 	if (stream_queue_bytes(&stream->queue))
 		return NULL;
+	if (stream->copy)
+		return stream_copy_call(stream, COPY_TAKE, NULL, 0, over_ret, sizeof(*over_ret));
 	if (!stream->session) {
 		error = take_from_record(stream, &alive);
 		*over_ret = !alive;
@@ -960,7 +1003,7 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
 {
 	struct pollfd fds[] = {{.fd = stream->wake, .events = POLLIN},
-		{.fd = probe_session_fd(stream->session), .events = POLLIN}};
+		{.fd = probe_stream_fd(stream), .events = POLLIN}};
 	struct timespec time = {.tv_nsec = (long)sleep_ns};
 	int ready, err;
 
@@ -982,7 +1025,7 @@ static struct probe_error *next_event(
 		uint64_t sleep_ns;
 		bool over;
 
-		error = find_event(stream, &over);
+		error = stream_find_event(stream, &over);
 		*there_ret = stream_queue_take(
 			&stream->queue, stream->index.types, next->event, next->data, next->size);
 		/*
@@ -1020,7 +1063,7 @@ struct probe_error *probe_stream_next(struct probe_stream *stream, void *data, s
 
 	if (error)
 		return error;
-	if (stream->log)
+	if (stream->log || stream->index.attributes.options.log)
 		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
 			"the events of a stream with a log are in its log");
 	else

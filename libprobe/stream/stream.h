@@ -82,6 +82,9 @@ PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 /* Takes the oldest event, with its values in data[size]. Returns false if the queue is empty. */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
+/* Appends the bytes of another queue. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *stream_queue_append(
+	struct stream_queue *queue, const void *bytes, size_t length);
 static inline size_t stream_queue_bytes(const struct stream_queue *queue)
 {
 	return queue->end - queue->begin;
@@ -216,6 +219,8 @@ struct probe_stream {
 	struct probe_target *target;
 	char *filter_text;
 	struct probe_catalogue *catalogue; /* of its own, if the options have none */
+	/* For a stream of the calling process, instead of `session` and what belongs to it. */
+	struct stream_copy *copy;
 	uint32_t *probe_types; /* types of the first probe_count probes of the session */
 	size_t probe_count;
 	enum stream_state state;
@@ -240,6 +245,12 @@ struct probe_stream {
 	char *path;
 };
 
+/*
+ * Gets the next event into the queue. *over_ret is true if no more will come. The caller holds the
+ * lock, or is the only user. Errors: those of probe_stream_next().
+ */
+PROBE_MUST_CHECK struct probe_error *stream_find_event(struct probe_stream *stream, bool *over_ret);
+
 /* Sets STREAM_FULL if a full ring has switched the session off. */
 void stream_note_full(struct probe_stream *stream);
 /* Adds a mark with the present time, unless out of memory. `sets` is copied; it may be NULL. */
@@ -252,6 +263,42 @@ void stream_go_on(struct probe_stream *stream);
  * the number of bytes already overwritten. reading.since must not be NULL.
  */
 bool stream_is_lapped(const struct probe_stream *stream, uint64_t *gone_ret);
+
+/* ---- Streams of the calling process (caller.c) ------------------------------------------ */
+
+enum copy_op {
+	COPY_START,
+	COPY_STOP,
+	COPY_CLEAR,
+	COPY_FLUSH,
+	COPY_SHUTDOWN,
+	COPY_SET_FILTER, /* in: struct stream_filtering */
+	COPY_GET_FILTER, /* out: struct probe_stream_set */
+	COPY_STATUS,	 /* out: struct probe_stream_status */
+	COPY_TYPE,	 /* in: the name, with its NUL */
+	COPY_TAKE	 /* out: bool, as stream_find_event(); adds events to the queue */
+};
+
+struct stream_filtering {
+	struct probe_stream_set set;
+	enum probe_stream_how how;
+};
+
+/*
+ * Makes the copy, and sets stream->copy, also after an error. Errors: those of
+ * probe_stream_create() and helper_copy().
+ */
+PROBE_MUST_CHECK struct probe_error *stream_copy_create(struct probe_stream *stream,
+	const struct probe_request *request, const struct probe_stream_options *options,
+	struct probe_report *report);
+/*
+ * Has an operation done by the copy. The caller holds the lock. Errors: those of the operation;
+ * EINVAL (a forked child), PROBE_ERROR_STATE (the copy has ended), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *stream_copy_call(struct probe_stream *stream, enum copy_op op,
+	const void *in, size_t in_bytes, void *out, size_t out_bytes);
+/* Frees it. The copy ends when the last descriptor of the socket is closed. NULL is allowed. */
+void stream_copy_free(struct stream_copy *copy);
 
 /* Returns the number of hits lost since the stream was created or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);

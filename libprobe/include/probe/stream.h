@@ -190,9 +190,10 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_get_attributes(
 
 /*
  * Creates a stream for the probes that a request names, and patches the target. At first the stream
- * is suspended, and no type is filtered out. The target is borrowed until the stream ends. Errors:
- * EINVAL (options that make no sense), ENAMETOOLONG; the errors of probe_session_start() and, with
- * a log, of probe_ctf_create().
+ * is suspended, and no type is filtered out. The target is borrowed until the stream ends. If it is
+ * the calling process, a copy of the process has the stream (docs/streams.md). Errors: EINVAL
+ * (options that make no sense), ENAMETOOLONG; the errors of probe_session_start() and, with a log,
+ * of probe_ctf_create(); for the calling process, those of probe/self.h.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_create(struct probe_target *target,
 	const struct probe_request *request, const struct probe_stream_options *options,
@@ -241,7 +242,8 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_flush(struct probe_stream *str
  * without a thread. From now on the stream's events are only in the record. probe_stream_shutdown()
  * writes no more events, but ends the stream's part of the record, so the record must be freed
  * after the shutdown. To write all events, first call probe_stream_stop(), and probe_session_stop()
- * for the stream's session. Errors: EINVAL (the stream has another log), those of probe_ctf_hit().
+ * for the stream's session. Errors: EINVAL (the stream has another log, or is one of the calling
+ * process), those of probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_flush_to(
 	struct probe_stream *stream, struct probe_ctf *record);
@@ -265,8 +267,9 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_shutdown(struct probe_stream *
 
 /*
  * Returns the session of an active stream, for probe_session_probes() and similar functions; NULL
- * for a pre-recorded stream. Owned by the stream. The session may be stopped before the stream is
- * shut down. Its hits belong to the stream, so poll the session with visit == NULL only.
+ * for a pre-recorded stream, and for one of the calling process. Owned by the stream. The session
+ * may be stopped before the stream is shut down. Its hits belong to the stream, so poll the session
+ * with visit == NULL only.
  */
 struct probe_session *probe_stream_session(const struct probe_stream *stream);
 
