@@ -94,11 +94,15 @@ LIBS = $(PKG_LIBS) -liberty -ldl -lpthread $(LDLIBS)
 
 # ---- Sources -------------------------------------------------------------
 
-# Libraries for the programs that are traced, which need nothing but the C library:
+# Small libraries. Those for the programs that are traced need nothing but the C library:
 # libprobe/runtime/NAME/*.c and NAME.map become libprobe_NAME.
-SMALL := events pmtrace
+SMALL := events pmtrace trace
 SMALL_events := User events of programs, by the names of IEEE 1003.1 (posix_trace_event)
 SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
+# The controller's functions of <trace.h>: on libprobe, and with those for the traced program.
+SMALL_trace := Traces a program by the functions of IEEE 1003.1 (posix_trace_create)
+SMALL_WITH_trace := events
+SMALL_ON_trace = $(LIB_SO)
 SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
 # What makes libprobe.so a program, which changes the program that uses it.
 PROGRAM_SRC := libprobe/self/helper/program.c
@@ -243,18 +247,18 @@ $(LIB_SO): $(LIB_OBJ) $(PROGRAM_OBJ) libprobe/libprobe.map $(SOURCES)
 		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(PROGRAM_OBJ) $(LIBS)
 	@ln -sf libprobe.so $@.$(SOVERSION)
 
-# $(call link_small,SONAME,MAP): they stay loaded, too: identifiers, probes and what is in progress
-# outlive a dlclose(3).
+# $(call link_small,SONAME,MAP,LIBRARIES): they stay loaded, too: identifiers, probes and what is in
+# progress outlive a dlclose(3).
 link_small = $(LINK) -shared -Wl,-soname,$(1) -Wl,-Bsymbolic-functions -Wl,-z,nodelete \
 	-Wl,--version-script=$(2) -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive \
-	-ldl -lpthread $(LDLIBS)
+	$(3) -ldl -lpthread $(LDLIBS)
 define small_library
-$(BUILD)/libprobe_$(1).a: $(filter $(BUILD)/obj/libprobe/runtime/$(1)/%,$(call objects,$(SMALL_SRC))) \
-	$(SOURCES)
+$(BUILD)/libprobe_$(1).a: $(foreach p,$(1) $(SMALL_WITH_$(1)), \
+	$(filter $(BUILD)/obj/libprobe/runtime/$(p)/%,$(call objects,$(SMALL_SRC)))) $(SOURCES)
 	$$(archive)
-$(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/runtime/$(1)/$(1).map
+$(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/runtime/$(1)/$(1).map $(SMALL_ON_$(1))
 	$$(say) LD $$@
-	$(Q)$$(call link_small,libprobe_$(1).so.$(SOVERSION),libprobe/runtime/$(1)/$(1).map)
+	$(Q)$$(call link_small,libprobe_$(1).so.$(SOVERSION),libprobe/runtime/$(1)/$(1).map,$(SMALL_ON_$(1)))
 	@ln -sf libprobe_$(1).so $$@.$(SOVERSION)
 endef
 $(foreach s,$(SMALL),$(eval $(call small_library,$(s))))
@@ -456,6 +460,10 @@ PCPDIR = $(LIBDIR)/probe/pcp
 # Headers with the names of standards, in a folder that only users of one library look into.
 STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
 SMALL_CFLAGS_events := -I$${includedir}/probe/standard
+SMALL_CFLAGS_trace := $(SMALL_CFLAGS_events)
+# The linker looks for libprobe.so there, too.
+SMALL_LIBS_trace := -Wl,-rpath-link,$${libdir}
+SMALL_REQUIRES_trace := probe
 MAN := $(wildcard docs/man/*.[1-8])
 COMPLETION := docs/completion/probectl
 UNIT := docs/packaging/systemd/probectl@.service
@@ -476,8 +484,10 @@ $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
 		'Name: $(basename $(@F))' 'Description: $(SMALL_$(subst probe_,,$(basename $(@F))))' \
-		'Version: $(VERSION)' 'Libs: -L$${libdir} -l$(basename $(@F))' \
+		'Version: $(VERSION)' \
+		'Libs: -L$${libdir} -l$(basename $(@F)) $(SMALL_LIBS_$(subst probe_,,$(basename $(@F))))' \
 		'Libs.private: -ldl -lpthread' \
+		'Requires.private: $(SMALL_REQUIRES_$(subst probe_,,$(basename $(@F))))' \
 		'Cflags: -I$${includedir} $(SMALL_CFLAGS_$(subst probe_,,$(basename $(@F))))' >$@
 
 # The pages of the library's functions are made of what its headers say.

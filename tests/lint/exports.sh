@@ -46,16 +46,20 @@ compare()
 exports "$so" >"$SCRATCH/exported"
 declarations 'probe_[a-z0-9_]+' libprobe/include/probe/*.h >"$SCRATCH/declared"
 compare "$so"
-for pair in events:posix_trace pmtrace:pmtrace; do
-	so=$BUILD/libprobe_${pair%:*}.so
+while read -r library prefix header; do
+	so=$BUILD/libprobe_$library.so
 	exports "$so" >"$SCRATCH/exported"
-	declarations "${pair#*:}[a-z0-9_]+" "libprobe/include/probe/${pair#*:}.h" >"$SCRATCH/declared"
+	declarations "${prefix}[a-z0-9_]+" "libprobe/include/probe/$header" >"$SCRATCH/declared"
 	[ -s "$SCRATCH/declared" ] || {
-		echo "${pair#*:}.h declares nothing"
+		echo "$header declares nothing"
 		rc=1
 	}
 	compare "$so"
-done
+done <<-'EOF'
+	events posix_trace posix_trace.h
+	trace posix_trace standard/trace.h
+	pmtrace pmtrace pmtrace.h
+EOF
 # Linked a second time, with Java's methods.
 exports "$BUILD/pcp/libpcp_trace.so.2" >"$SCRATCH/exported"
 {

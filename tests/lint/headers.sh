@@ -9,8 +9,8 @@ for header in $(sources '*.h' | grep -E '^(cli|libprobe|elf|arch)/'); do
 		gcc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -Ilibprobe/include \
 			-fsyntax-only -x c - || rc=1
 done
-for header in libprobe/include/probe/*.h; do
-	echo "#include <probe/${header##*/}>" |
+for header in libprobe/include/probe/*.h libprobe/include/probe/standard/*.h; do
+	echo "#include <${header#libprobe/include/}>" |
 		g++ -std=c++17 -Wall -Wextra -Werror -Ilibprobe/include -fsyntax-only -x c++ - || rc=1
 done
 exit $rc

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ELF file of probes that a program names at run time. */
+/* The ELF file of probes that a program names at run time, and the names of events. */
 #ifndef LIBPROBE_RUNTIME_EVENTS_IMAGE_H
 #define LIBPROBE_RUNTIME_EVENTS_IMAGE_H
 
@@ -41,5 +41,11 @@ void image_add(const struct arch_event *machine, const struct image_layout *layo
 /* Return the offsets of a probe's function, and of its semaphore (a uint16_t). */
 size_t image_site(const struct image_layout *layout, uint32_t index);
 size_t image_semaphore(const struct image_layout *layout, uint32_t index);
+
+/*
+ * Returns the name of an event that posix_trace_eventid_open() has opened in this process, or NULL.
+ * The table owns it, and never changes it.
+ */
+const char *event_name(unsigned int event_id) __attribute__((visibility("hidden")));
 
 #endif

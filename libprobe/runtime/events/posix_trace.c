@@ -803,3 +803,13 @@ void posix_trace_event(trace_event_id_t event_id, const void *restrict data_ptr,
 		STAP_PROBE2(posix_trace, posix_trace_unnamed_userevent, data_ptr, data_len);
 	}
 }
+
+const char *event_name(trace_event_id_t event_id)
+{
+	uint32_t number = event_id - FIRST_EVENT;
+
+	/* Pairs with the store in table_commit(). */
+	return number < atomic_load_explicit(&table.count, memory_order_acquire)
+		       ? table_at(&table, number)->name
+		       : NULL;
+}

@@ -107,6 +107,11 @@ read -ra flags <<<"$(pkg-config --define-variable=prefix="$root" \
 cc "$SCRATCH/event.c" -o "$SCRATCH/event" "${flags[@]}"
 [ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/event")" = hello ]
 readelf -d "$SCRATCH/event" | grep -q 'NEEDED.*libprobe_events\.so\.0'
+read -ra flags <<<"$(pkg-config --define-variable=prefix="$root" \
+	--define-variable=libdir="$root/lib" --define-variable=includedir="$root/include" \
+	--cflags --libs probe_trace)"
+cc -std=c99 tests/integration/library/standard.c -o "$SCRATCH/standard" "${flags[@]}"
+readelf -d "$SCRATCH/standard" | grep -q 'NEEDED.*libprobe_trace\.so\.0'
 
 # Debian's packages share out all of it, and nothing twice; they are of this version.
 debian=docs/packaging/debian

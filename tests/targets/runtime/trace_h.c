@@ -9,7 +9,8 @@
 #include <trace.h>
 #include <unistd.h>
 
-#if TRACE_EVENT_NAME_MAX < _POSIX_TRACE_EVENT_NAME_MAX || TRACE_NAME_MAX < _POSIX_TRACE_NAME_MAX
+#if TRACE_EVENT_NAME_MAX < _POSIX_TRACE_EVENT_NAME_MAX ||                                          \
+	TRACE_NAME_MAX < _POSIX_TRACE_NAME_MAX || TRACE_SYS_MAX < _POSIX_TRACE_SYS_MAX
 #error "less than the standard asks for"
 #endif
 #if _POSIX_TRACE_SYS_MAX != 8
