@@ -191,6 +191,22 @@ static struct slot *slots[TRACE_SYS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* a user has left a slot */
 
+/* A forked child has the lock free, whatever other threads did. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 /* Finds the slot of a stream and keeps it. Returns NULL if there is no such stream (EINVAL). */
 static struct slot *enter(trace_id_t trid)
 {
@@ -216,25 +232,24 @@ static int leave(struct slot *slot, struct probe_error *error)
 	return number_of(error);
 }
 
-/* Takes a free slot. Returns NULL if there is none. */
+/* Takes a free slot. Returns NULL if there is none. While the stream is made, it is closing. */
 static struct slot *take_slot(trace_id_t *trid_ret)
 {
-	struct slot *slot = NULL;
+	struct slot *taken = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < TRACE_SYS_MAX && !slot; i++) {
-		if (!slots[i])
-			slots[i] = calloc(1, sizeof(*slots[i]));
-		/* While a stream is being made, the slot is closing. */
-		if (!slots[i] || slots[i]->closing ||
-			(slots[i]->stream && slots[i]->owner == getpid()))
+	for (unsigned int i = 0; i < TRACE_SYS_MAX && !taken; i++) {
+		struct slot *slot = slots[i] ? slots[i] : calloc(1, sizeof(*slot));
+
+		slots[i] = slot;
+		if (!slot || slot->closing || (slot->stream && slot->owner == getpid()))
 			continue;
-		slot = slots[i];
 		*slot = (struct slot){.uses = slot->uses + 1, .closing = true, .owner = getpid()};
 		*trid_ret = slot->uses * TRACE_SYS_MAX + i;
+		taken = slot;
 	}
 	pthread_mutex_unlock(&lock);
-	return slot;
+	return taken;
 }
 
 static void free_slot(struct slot *slot)
@@ -387,8 +402,10 @@ static int open_log(int fd, int not_mode, struct stat *status, char *path, size_
 
 	if (flags < 0 || (flags & O_ACCMODE) == not_mode || fstat(fd, status) < 0)
 		return EBADF;
-	return S_ISREG(status->st_mode) || S_ISDIR(status->st_mode) ? path_of(fd, path, size)
-								    : EINVAL;
+	/* Nothing can be put beside a file that was removed. */
+	if (!status->st_nlink || !(S_ISREG(status->st_mode) || S_ISDIR(status->st_mode)))
+		return EINVAL;
+	return path_of(fd, path, size);
 }
 
 int posix_trace_create_withlog(
@@ -573,15 +590,17 @@ int posix_trace_get_attr(trace_id_t trid, trace_attr_t *attr)
 static trace_event_id_t id_of(struct slot *slot, uint32_t type)
 {
 	const size_t skipped = sizeof(provider) - 1;
-	trace_event_id_t id = 0;
+	trace_event_id_t id, *known;
 	const char *name;
 
 	if (type < PROBE_STREAM_SYSTEM_TYPES)
 		return FIRST_SYSTEM + type;
 	if (type == PROBE_STREAM_UNNAMED)
 		return POSIX_TRACE_UNNAMED_USEREVENT;
-	if (__atomic_load_n(&slot->ids[type], __ATOMIC_RELAXED))
-		return slot->ids[type];
+	known = &slot->ids[type % PROBE_STREAM_TYPES_END];
+	id = __atomic_load_n(known, __ATOMIC_RELAXED);
+	if (id)
+		return id;
 	if (number_of(probe_stream_type_name(slot->stream, type, &name)))
 		return 0;
 	/* Probes of other providers, in a record of probectl, keep their whole names. */
@@ -589,7 +608,7 @@ static trace_event_id_t id_of(struct slot *slot, uint32_t type)
 		name += skipped;
 	if (posix_trace_eventid_open(name, &id))
 		id = POSIX_TRACE_UNNAMED_USEREVENT;
-	__atomic_store_n(&slot->ids[type], id, __ATOMIC_RELAXED);
+	__atomic_store_n(known, id, __ATOMIC_RELAXED);
 	return id;
 }
 
