@@ -68,6 +68,16 @@ wait_on "$target_pid" posix_trace:request.start
 ask "bytes 1 3"
 trace_stop plain
 same "the data of an event without a list" "$(jq -c 'select(.args) | .args' "$SCRATCH/plain.out")" '["000102",3]'
+# The same of a stream.
+env --default-signal=INT "$PROBECTL" record --full=loop -o "$SCRATCH/stream" -p "$target_pid" \
+	posix_trace:request.start >"$SCRATCH/stream.err" 2>&1 </dev/null &
+tracer_pid=$!
+on_exit "end_process $tracer_pid"
+wait_on "$target_pid" posix_trace:request.start
+ask "bytes 1 3"
+trace_stop stream
+same "the data of an event in a stream" "$("$PROBECTL" export -F json "$SCRATCH/stream" |
+	jq -c 'select(.name == "request.start") | .args')" '["000102",3]'
 trace_start line -p "$target_pid" 'posix_trace:request.start'
 wait_on "$target_pid" posix_trace:request.start
 ask "bytes 1 3"
