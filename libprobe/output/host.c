@@ -32,7 +32,6 @@ struct probe_tracer_host {
 	char *path, *options;
 	struct tags tags; /* tags that are sent with hits that belong to no pair */
 	int label_arg;	  /* number of the argument that is the label, or -1 */
-	char **texts;	  /* filters of tags and rules (tags_filter_index()); NULL without one */
 	struct probe_filter_rule *filters;
 	size_t filter_count;
 	uint64_t timeout_ns; /* time after which a silent tracer is killed; 0 means never */
@@ -158,56 +157,48 @@ static struct probe_error *take_removal(struct probe_tracer_host *host,
 	return NULL;
 }
 
+/* Makes a rule for each role, and for each tag= of the user. They have no filter yet. */
+static bool make_filters(struct probe_tracer_host *host)
+{
+	size_t count = TAGS_FILTERS + host->tags.count;
+
+	host->filters = calloc(count, sizeof(*host->filters));
+	if (!host->filters)
+		return false;
+	host->filter_count = count;
+	for (size_t i = 0; i < count; i++) {
+		if (i < TAGS_FILTERS)
+			host->filters[i].role = (enum probe_role)i;
+		else
+			host->filters[i].pattern = host->tags.rules[i - TAGS_FILTERS].pattern;
+	}
+	return true;
+}
+
 static struct probe_error *take_filter(
 	struct probe_tracer_host *host, const char *text, size_t length)
 {
-	size_t count = PROBE_TAG_STATUS + host->tags.count;
 	struct probe_error *error = NULL;
 	struct expr *expr = NULL;
-	char *filter;
 	uint32_t index;
+	char *filter;
 
-	if (length < sizeof(index))
+	if (length < sizeof(index) || host->ready)
 		return damaged(host);
 	memcpy(&index, text, sizeof(index));
-	if (index >= count || host->ready)
-		return damaged(host);
-	if (!host->texts)
-		host->texts = calloc(count, sizeof(*host->texts));
-	filter = strndup(text + sizeof(index), length - sizeof(index));
-	if (!host->texts || !filter) {
-		free(filter);
+	if (!host->filters && !make_filters(host))
 		return probe_error_no_memory();
-	}
-	free(host->texts[index]);
-	host->texts[index] = filter;
+	if (index >= host->filter_count || host->filters[index].filter)
+		return damaged(host);
+	host->filters[index].filter = filter =
+		strndup(text + sizeof(index), length - sizeof(index));
+	if (!filter)
+		return probe_error_no_memory();
 	/* Names of arguments have a meaning only for a probe. */
 	if (!meaning_names_used(filter))
 		error = expr_parse("the tracer's filter", filter, &expr);
 	expr_free(expr);
 	return probe_error_prefix(error, "tracer %s", host->path);
-}
-
-/* Lists the filters by the roles and names of probes. */
-static struct probe_error *list_filters(struct probe_tracer_host *host)
-{
-	if (!host->texts)
-		return NULL;
-	host->filters = calloc(3 + host->tags.count, sizeof(*host->filters));
-	if (!host->filters)
-		return probe_error_no_memory();
-	host->filters[0] = (struct probe_filter_rule){
-		.role = PROBE_ROLE_BEGIN, .filter = host->texts[PROBE_TAG_BEGIN]};
-	host->filters[1] = (struct probe_filter_rule){
-		.role = PROBE_ROLE_END, .filter = host->texts[PROBE_TAG_END]};
-	host->filters[2] = (struct probe_filter_rule){.filter = host->texts[PROBE_TAG_POINT]};
-	host->filter_count = 3;
-	for (size_t i = 0; i < host->tags.count; i++)
-		host->filters[host->filter_count++] = (struct probe_filter_rule){
-			.pattern = host->tags.rules[i].pattern,
-			.filter =
-				host->texts[tags_filter_index(&host->tags, &host->tags.rules[i])]};
-	return NULL;
 }
 
 static struct probe_error *take_reply(struct probe_tracer_host *host,
@@ -386,8 +377,6 @@ struct probe_error *probe_tracer_host_start(
 	while (!error && !host->ready)
 		error = wait_for_replies(host, &(struct listener){0});
 	host->unanswered = 0;
-	if (!error)
-		error = list_filters(host);
 	if (error) {
 		probe_tracer_host_free(host);
 		return error;
@@ -550,9 +539,8 @@ void probe_tracer_host_free(struct probe_tracer_host *host)
 	if (host->replies >= 0)
 		close(host->replies);
 	probe_sink_free(host->sink);
-	for (size_t i = 0; host->texts && i < PROBE_TAG_STATUS + host->tags.count; i++)
-		free(host->texts[i]);
-	free(host->texts);
+	for (size_t i = 0; i < host->filter_count; i++)
+		free((char *)host->filters[i].filter);
 	free(host->filters);
 	tags_deinit(&host->tags);
 	free(host->path);

@@ -536,18 +536,16 @@ static const struct probe_tracer_ops *load(const char *path, const struct guest 
 static void declare_filters(const struct guest *guest)
 {
 	const struct tags *tags = guest->tags;
-	const size_t count = guest->ops->filter ? PROBE_TAG_STATUS + tags->count : 0;
+	const size_t count = guest->ops->filter ? TAGS_FILTERS + tags->count : 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct tag_rule *rule =
-			i < PROBE_TAG_STATUS ? NULL : &tags->rules[i - PROBE_TAG_STATUS];
+			i < TAGS_FILTERS ? NULL : &tags->rules[i - TAGS_FILTERS];
 		enum probe_tracer_tag tag = rule ? rule->tag : (enum probe_tracer_tag)i;
 		const char *name = rule ? rule->name : tag_names[tag], *filter;
 		char message[1000];
 		size_t length;
 
-		if (!rule == (tag == PROBE_TAG_NAMED))
-			continue;
 		filter = guest->ops->filter(tag, name, guest->state);
 		if (!filter)
 			continue;

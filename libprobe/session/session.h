@@ -654,12 +654,15 @@ const struct tag_rule *tags_find(struct tags *tags, const struct probe_session_p
 /* Returns a rule's pattern that no hit has used, or NULL. */
 const char *tags_idle(const struct tags *tags);
 void tags_deinit(struct tags *tags);
-/* Numbers the filters: one of each tag before PROBE_TAG_STATUS, then one of each rule. */
-static inline size_t tags_filter_index(const struct tags *tags, const struct tag_rule *rule)
-{
-	return rule->tag == PROBE_TAG_NAMED ? PROBE_TAG_STATUS + (size_t)(rule - tags->rules)
-					    : (size_t)rule->tag;
-}
+/*
+ * A tracer's filters: of the tags point, begin and end, whose numbers are those of the roles, and
+ * of each rule.
+ */
+enum { TAGS_FILTERS = 3 };
+_Static_assert((int)PROBE_TAG_POINT == PROBE_ROLE_NONE &&
+		       (int)PROBE_TAG_BEGIN == PROBE_ROLE_BEGIN &&
+		       (int)PROBE_TAG_END == PROBE_ROLE_END,
+	"tags before those of rules");
 
 /* ---- Tracer ---------------------------------------------------------------------------------- */
 
@@ -730,7 +733,7 @@ enum wire_type {
 	WIRE_END,  /* the last message */
 	/* From the tracer: */
 	WIRE_READY,
-	WIRE_FILTER, /* a u32 that says of what (tags_filter_index()), and an expression */
+	WIRE_FILTER, /* a u32, an index as for TAGS_FILTERS, and an expression */
 	WIRE_ERROR,  /* a text: why the tracer cannot run */
 	WIRE_PONG,   /* answers a WIRE_LOOK or WIRE_PING */
 	WIRE_REMOVE, /* struct wire_tracee, provider, NUL, name, NUL; no names for all probes */

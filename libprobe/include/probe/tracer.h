@@ -136,10 +136,10 @@ struct probe_tracer_ops {
 	void (*destroy)(void *state);
 
 	/*
-	 * Called once after `create` for each tag but PROBE_TAG_STATUS, and for each name of the
-	 * user's (PROBE_TAG_NAMED). Returns an expression as for -f, such as "arg0 > 5 && tid !=
-	 * 1", or NULL. It decides in the traced program, as part of -f: a hit for which it is 0 is
-	 * not recorded, costs what a filter costs, and never gets to `enabled`. The text is read
+	 * Called after `create` for the tags point, begin and end, and for each tag of the user's
+	 * (tag=), whose name is `name`. Returns an expression as for -f, such as "arg0 > 5 && tid
+	 * != 1", or NULL. It decides in the traced program, as part of -f: a hit for which it is 0
+	 * is not recorded, costs what a filter costs, and never gets to `enabled`. The text is read
 	 * before the next call. Arguments are those of each probe with the tag; an expression that
 	 * one of them cannot have is an error before anything is switched on. A start or an end
 	 * event is filtered by itself, so `duration` and the arguments of the other one are not
