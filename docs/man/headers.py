@@ -6,7 +6,7 @@ Each header gives a page of its own (probe_list.h.3: what it is about, its types
 functions), and each function one. Declarations that stand below one comment, without
 an empty line between them, share a page; the other names are links to it. Functions that
 have their names from another library (pmtrace) get pages in section 3probe, so that both
-libraries can be installed.
+libraries can be installed. What stands below a line `---- Private' is left out.
 
 What a comment holds is what the page says: paragraphs are separated by empty lines,
 lines that are indented are shown as they stand, and a paragraph, or the end of one, that
@@ -30,7 +30,7 @@ def expand_tables(text):
 
 def split_header(text):
     """Yields (comment, [declarations]) of what a header has, in order."""
-    text = expand_tables(text)
+    text = expand_tables(text.split("/* ---- Private", 1)[0])
     # What the preprocessor takes separates.
     text = re.sub(r"(?m)^[ \t]*#(?:.*\\\n)*.*\n", "\n\n", text)
     text = re.sub(r'extern "C" \{|^\}$', "", text, flags=re.M)

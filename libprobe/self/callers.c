@@ -284,8 +284,8 @@ bool functions_accept(const struct functions *functions)
 	return places == functions->count || free_end(functions, &unused);
 }
 
-struct function *functions_add(
-	struct functions *functions, function_call *call, void *data, bool is_general)
+struct function *functions_add(struct functions *functions, function_call *call,
+	void (*inner)(void), void *data, bool is_general)
 {
 	struct function_block *block;
 	struct function *f = find_free(functions, &block);
@@ -295,6 +295,7 @@ struct function *functions_add(
 	callers_init();
 	f->is_taken = true;
 	f->data = data;
+	f->inner = inner;
 	f->is_general = is_general;
 	atomic_store(&f->call, call); /* also publishes the members written before */
 	if (f - block->items >= (ptrdiff_t)block->used)

@@ -46,6 +46,7 @@ GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_save
 		return true;
 	if (!is_saved && !f->is_general)
 		return false;
+	hit->passed.function = f->inner;
 	call(&hit->passed, f->data);
 	return true;
 }

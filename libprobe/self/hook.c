@@ -791,7 +791,7 @@ static struct hook *new_hook(void (*opened)(void))
 	if (hook->sites)
 		hook->sites->items = calloc(1, sizeof(*hook->sites->items));
 	if (hook->text && hook->sites && hook->sites->items &&
-		functions_add(&hook->functions, on_state, (void *)(uintptr_t)opened, false)) {
+		functions_add(&hook->functions, on_state, NULL, (void *)(uintptr_t)opened, false)) {
 		hook->sites->count = 1;
 		hook->sites->items[0].hook = hook;
 		return hook;

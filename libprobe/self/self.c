@@ -226,43 +226,54 @@ struct probe_error *function_stop(struct function *function)
 		"threads cannot be stopped instead");
 }
 
-/* Returns the place of a connected function, or NULL. */
-static struct function *functions_find(
-	const struct functions *functions, function_call *call, void *data)
+/* A function as its user gave it: `call`, or a function of any type that `call` calls. */
+struct given {
+	function_call *call;
+	void (*inner)(void); /* then `call` does not matter for whether two are the same */
+	void *data;
+};
+
+static bool is_given(const struct function *f, const struct given *given)
 {
-	for (struct function_block *b = functions->first; b && call; b = b->next)
+	return f->data == given->data && f->inner == given->inner && f->call &&
+	       (given->inner || f->call == given->call);
+}
+
+/* Returns the place of a connected function, or NULL. */
+static struct function *functions_find(const struct functions *functions, const struct given *given)
+{
+	for (struct function_block *b = functions->first; b; b = b->next)
 		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			if (b->items[i].call == call && b->items[i].data == data)
+			if (is_given(&b->items[i], given))
 				return &b->items[i];
 	return NULL;
 }
 
 /* Finds a connected function, and its hook. */
 static struct function *find_function(
-	const char *pattern, function_call *function, void *data, struct hook **hook_ret)
+	const char *pattern, const struct given *given, struct hook **hook_ret)
 {
 	struct function *found = NULL;
 
 	for (size_t i = 0; i < all.count && !found; i++) {
 		*hook_ret = all.hooks[i];
 		if (!strcmp(all.hooks[i]->text, pattern))
-			found = functions_find(&all.hooks[i]->functions, function, data);
+			found = functions_find(&all.hooks[i]->functions, given);
 	}
 	return found;
 }
 
-static struct probe_error *add(
-	const char *pattern, int priority, function_call *function, void *data)
+static struct probe_error *add(const char *pattern, int priority, const struct given *given)
 {
 	struct hook *hook;
 	struct probe_error *error;
 	size_t before;
 
-	if (!function)
+	if (!given->call)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "%s: there is no function to be connected", pattern);
 	collect();
-	if (find_function(pattern, function, data, &hook))
+	if (find_function(pattern, given, &hook))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"%s: the function is connected already, with the same data", pattern);
 	before = hooks_before(priority);
@@ -273,22 +284,29 @@ static struct probe_error *add(
 		if (error)
 			return error;
 	}
-	if (functions_add(&hook->functions, function, data, general_function((uintptr_t)function)))
+	if (functions_add(&hook->functions, given->call, given->inner, given->data,
+		    general_function((uintptr_t)given->call)))
 		return NULL;
 	if (!hook->functions.count)
 		probe_error_free(end_hook(hook));
 	return probe_error_no_memory();
 }
 
-struct probe_error *probe_self_register_prio(
-	const char *pattern, int priority, function_call *function, void *data)
+static struct probe_error *connect_given(
+	const char *pattern, int priority, const struct given *given)
 {
 	struct probe_error *error;
 	int cancel = self_lock();
 
-	error = add(pattern, priority, function, data);
+	error = add(pattern, priority, given);
 	self_unlock(cancel);
 	return error;
+}
+
+struct probe_error *probe_self_register_prio(
+	const char *pattern, int priority, function_call *function, void *data)
+{
+	return connect_given(pattern, priority, &(struct given){.call = function, .data = data});
 }
 
 struct probe_error *probe_self_register(const char *pattern, function_call *function, void *data)
@@ -296,14 +314,21 @@ struct probe_error *probe_self_register(const char *pattern, function_call *func
 	return probe_self_register_prio(pattern, PROBE_SELF_PRIORITY, function, data);
 }
 
-struct probe_error *probe_self_unregister(const char *pattern, function_call *function, void *data)
+struct probe_error *probe_self_register_typed(
+	const char *pattern, function_call *through, void (*function)(void), void *data)
+{
+	return connect_given(pattern, PROBE_SELF_PRIORITY,
+		&(struct given){function ? through : NULL, function, data});
+}
+
+static struct probe_error *disconnect_given(const char *pattern, const struct given *given)
 {
 	struct function *found;
 	struct probe_error *error;
 	struct hook *hook;
 	int cancel = self_lock();
 
-	found = find_function(pattern, function, data, &hook);
+	found = find_function(pattern, given, &hook);
 	error = found ? function_stop(found)
 		      : probe_error_new(PROBE_ERROR_NOT_FOUND,
 				"%s: the function is not connected with this data", pattern);
@@ -322,6 +347,17 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 		error = end_hook(hook);
 	self_unlock(cancel);
 	return error;
+}
+
+struct probe_error *probe_self_unregister(const char *pattern, function_call *function, void *data)
+{
+	return disconnect_given(pattern, &(struct given){.call = function, .data = data});
+}
+
+struct probe_error *probe_self_unregister_typed(
+	const char *pattern, void (*function)(void), void *data)
+{
+	return disconnect_given(pattern, &(struct given){.inner = function, .data = data});
 }
 
 /* ---- Libraries ----------------------------------------------------------------------------- */

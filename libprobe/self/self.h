@@ -106,6 +106,7 @@ struct function {
 	_Atomic(function_call *)
 		call; /* NULL if the place is free, or while its function is being disconnected */
 	void *data;
+	void (*inner)(void); /* function that `call` calls (probe_self_hit.function), or NULL */
 	bool is_general; /* the function changes only general registers, see general_function() */
 	bool is_taken;	 /* the place is in use; protected by the lock */
 	/* Calls begun and ended by threads without a place for a note (struct caller). */
@@ -131,8 +132,8 @@ void functions_deinit(struct functions *functions);
 /* Returns true if a function can be added behind the others. */
 bool functions_accept(const struct functions *functions);
 /* Adds a function behind the others. The caller holds the lock. NULL if memory is short. */
-struct function *functions_add(
-	struct functions *functions, function_call *call, void *data, bool is_general);
+struct function *functions_add(struct functions *functions, function_call *call,
+	void (*inner)(void), void *data, bool is_general);
 
 /*
  * Prevents new calls, with the lock. After an error, the function is still called. Errors:

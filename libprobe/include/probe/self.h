@@ -69,6 +69,7 @@ struct probe_self_hit {
 	size_t arg_count;
 	/* The number of connected functions that this thread already executes. */
 	unsigned int depth;
+	void (*function)(void); /* given to probe_self_register_typed(); NULL otherwise */
 };
 
 /*
@@ -130,6 +131,31 @@ PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
 
 /*
+ * Connect and disconnect a function of any type, as probe_self_register() and
+ * probe_self_unregister() do. Each hit calls `through`, which calls hit->function with the
+ * arguments that the function takes. The functions of probe/tracepoint.h use this. Errors: as
+ * those.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_self_register_typed(const char *pattern,
+	void (*through)(const struct probe_self_hit *hit, void *data), void (*function)(void),
+	void *data);
+PROBE_MUST_CHECK struct probe_error *probe_self_unregister_typed(
+	const char *pattern, void (*function)(void), void *data);
+
+/*
+ * probe_self_register() and probe_self_unregister() for a function whose `data` is a pointer of
+ * another type than void *. A function that does not take a hit and this pointer is an error of the
+ * compiler.
+ *
+ *	static void count(const struct probe_self_hit *hit, struct counter *counter);
+ *	error = PROBE_SELF_REGISTER("shop:order", count, &counter);
+ */
+#define PROBE_SELF_REGISTER(pattern, function, data)                                               \
+	probe_self_register(pattern, PROBE_SELF_TYPED(function, data), data)
+#define PROBE_SELF_UNREGISTER(pattern, function, data)                                             \
+	probe_self_unregister(pattern, PROBE_SELF_TYPED(function, data), data)
+
+/*
  * Connects the functions to the probes of libraries that were opened (dlopen(3)) since the
  * functions were registered. Call it after opening a library, unless libraries are followed
  * (probe_self_follow()). The report has the sites in these libraries that cannot be patched. Sites
@@ -170,6 +196,27 @@ PROBE_MUST_CHECK struct probe_error *probe_self_follow(
  * or unregisters a function.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_unfollow(void);
+
+/* ---- Private: for PROBE_SELF_REGISTER() ------------------------------------------ */
+
+#ifndef __cplusplus
+#define PROBE_SELF_TYPED(function, data)                                                           \
+	((void)sizeof(char[__builtin_types_compatible_p(PROBE_SELF_TYPE(function),                 \
+				   void (*)(const struct probe_self_hit *, PROBE_SELF_TYPE(data))) \
+				   ? 1                                                             \
+				   : -1]),                                                         \
+		(void (*)(const struct probe_self_hit *, void *))(void (*)(void))(function))
+/* The type that an expression has as an argument of a function. */
+#define PROBE_SELF_TYPE(expression) __typeof__(1 ? (expression) : (expression))
+#else
+#define PROBE_SELF_TYPED(function, data) probe_self_typed(function, data)
+extern "C++" template <class T>
+inline void (*probe_self_typed(void (*function)(const struct probe_self_hit *, T *), T *))(
+	const struct probe_self_hit *, void *)
+{
+	return (void (*)(const struct probe_self_hit *, void *))function;
+}
+#endif
 
 #ifdef __cplusplus
 }

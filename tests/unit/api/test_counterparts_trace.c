@@ -258,9 +258,10 @@ static const struct counterpart tracepoints[] = {
 	{"a tracepoint within a function (recursion)", "tests/unit/self/test_self_calls.c", "static void test_nested("},
 
 	/* Whether it is on. */
-	{"trace_NAME_enabled", "tests/unit/self/test_self.c", "static void test_counts("},
-	{"tracepoint_enabled", "docs/instrumenting.md", "if (SHOP_ORDER_START_ENABLED())"},
-	{"do_trace_NAME, trace_call__NAME", NULL, "calling a probe without its test is its own macro, STAP_PROBE()"},
+	{"trace_NAME_enabled, tracepoint_enabled", "tests/integration/runtime/tracepoint.sh", "trace_tp_both_enabled()"},
+	{"... by a jump label (static_key, asm goto)", NULL,
+		"other tracers raise semaphores and cannot switch code: the semaphore is tested"},
+	{"do_trace_NAME, trace_call__NAME", NULL, "trace_NAME() passes the probe without a test"},
 	{"trace_NAME_rcuidle", NULL, "user programs have no state in which a probe cannot be used"},
 
 	/* What there is. */
@@ -276,7 +277,14 @@ static const struct counterpart tracepoints[] = {
 	{"trace_module_has_bad_taint", NULL, "libraries have no taint; one that cannot be patched is refused with its reason"},
 
 	/* Defining. */
-	{"DECLARE_TRACE, DEFINE_TRACE, TP_PROTO, TP_ARGS", "docs/instrumenting.md", "STAP_PROBE3(shop, order__start"},
+	{"DECLARE_TRACE, DEFINE_TRACE, TP_PROTO, TP_ARGS", "tests/integration/runtime/tracepoint.sh",
+		"PROBE_DECLARE_TRACE(tp, both, int, where, const char *, text)"},
+	{"trace_NAME: checked arguments", "tests/integration/runtime/tracepoint.sh", "refused \"an argument too few\""},
+	{"register_trace_NAME, unregister_trace_NAME: checked prototypes", "tests/integration/runtime/tracepoint.sh",
+		"refused \"a function with another type\""},
+	{"one definition, several source files and modules", "tests/integration/runtime/tracepoint.sh",
+		"# A library has tracepoints of its own"},
+	{"inline functions, unrolled loops", "tests/integration/runtime/tracepoint.sh", "both=2 copied=5"},
 	{"DEFINE_TRACE_FN, TRACE_EVENT_FN (reg, unreg)", "docs/instrumenting.md", "_SDT_HAS_SEMAPHORES"},
 	{"DECLARE_TRACE_CONDITION, TP_CONDITION", NULL,
 		"an if before the probe; or a filter, -f, which is computed at the site"},

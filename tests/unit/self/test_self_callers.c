@@ -92,7 +92,7 @@ static void come_and_go(function_call *call, bool is_general, int cycles, int mo
 		struct function *function;
 
 		life->alive = 1;
-		function = functions_add(&hook.functions, call, life, is_general);
+		function = functions_add(&hook.functions, call, NULL, life, is_general);
 		assert_non_null(function);
 		wait_for_hits(i % (most + 1));
 		self_ok(function_stop(function));
@@ -186,7 +186,8 @@ static void on_step(int signal)
 		return;
 	self_ok(function_stop(turn));
 	functions_remove(&hook.functions, turn);
-	assert_ptr_equal(functions_add(&hook.functions, change_vector, &turns[1], false), turn);
+	assert_ptr_equal(
+		functions_add(&hook.functions, change_vector, NULL, &turns[1], false), turn);
 	took_turn = true;
 }
 
@@ -219,7 +220,7 @@ static void test_turns(void **state)
 	pass(); /* claims a record */
 	assert_true(signal(SIGTRAP, on_step) != SIG_ERR);
 	for (stop_at = 0; steps >= stop_at || !stop_at; stop_at++) {
-		turn = functions_add(&hook.functions, check_life, &turns[0], true);
+		turn = functions_add(&hook.functions, check_life, NULL, &turns[0], true);
 		assert_non_null(turn);
 		steps = 0;
 		took_turn = false;
@@ -334,7 +335,7 @@ static void test_signals(void **state)
 static void fork_often(void)
 {
 	struct life life = {.alive = 1};
-	struct function *function = functions_add(&hook.functions, check_life, &life, true);
+	struct function *function = functions_add(&hook.functions, check_life, NULL, &life, true);
 
 	for (int i = 0; i < MANY; i++) {
 		pid_t child = fork();
