@@ -850,7 +850,9 @@ static struct probe_error *open_reader(struct probe_stream *stream)
 
 	if (!error)
 		error = probe_reader_open(stream->path, &stream->reader);
-	if (error && !error->err && error->code == PROBE_ERROR_FORMAT)
+	/* PROBE_ERROR_NOT_FOUND: there is a `metadata`, which is no regular file. */
+	if (error && !error->err &&
+		(error->code == PROBE_ERROR_FORMAT || error->code == PROBE_ERROR_NOT_FOUND))
 		error->err = EINVAL;
 	return error;
 }

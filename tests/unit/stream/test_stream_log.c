@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -383,6 +384,11 @@ static void test_usage(void **state)
 	is_error(probe_stream_open(path, &stream), EINVAL);
 	is_error(probe_stream_open("/nonexistent", &stream), ENOENT);
 	unlink(path);
+	/* A folder as metadata */
+	snprintf(path, sizeof(path), "%s/metadata", log_folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	is_error(probe_stream_open(log_folder, &stream), EINVAL);
+	rmdir(path);
 
 	stream = log_of(l, "live:value", (struct probe_stream_options){0});
 	is_error(probe_stream_rewind(stream), EINVAL);
