@@ -218,11 +218,12 @@ static void agent_open(void)
 {
 	const char *path = secure_getenv(AGENT);
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	bool is_complete = library != NULL;
+	/* Copies of this library lack what pmdatrace(1) calls. They would report each call again. */
+	bool is_complete = library && dlsym(library, "__pmtracedecodedata");
 
 	for (size_t i = 0; i < AGENT_NAMES && is_complete; i++) {
 		agent.functions[i] = dlsym(library, agent_names[i]);
-		is_complete = agent.functions[i] && agent.functions[0] != (void *)pmtracebegin;
+		is_complete = agent.functions[i];
 	}
 	if (path && !is_complete)
 		fprintf(stderr, "libprobe_pmtrace: nothing is sent to an agent: %s=%s: %s\n", AGENT,

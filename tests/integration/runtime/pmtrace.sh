@@ -248,12 +248,19 @@ for state in 32 47 1 2 4 8; do
 done
 grep -q 'obs	spoken	1' "$SCRATCH/spoken.counts" || fail "counts: $(cat "$SCRATCH/spoken.counts")"
 # The probes are there all the same, and an agent that is not there is an error.
-same "hits with an agent that is not there" "$(PCP_TRACE_PORT=1 "$PROBECTL" trace --json 'pmtrace:*' -- \
-	"$SCRATCH/spoken.ours" 2>/dev/null | jq -r 'select(.args)? | .name' | paste -sd' ')" "state state state"
+hits()
+{
+	PCP_TRACE_PORT=1 "$PROBECTL" trace --json 'pmtrace:*' -- "$SCRATCH/spoken.ours" 2>/dev/null |
+		jq -r 'select(.args)? | .name' | paste -sd' '
+}
+same "hits with an agent that is not there" "$(hits)" "state state state"
 agent spoken ours 0 >/dev/null
 same "results with one" "$(cat "$SCRATCH/with_agent")" "0 0 0 0 1 0"
-# A library that is none.
-for path in /nowhere "$BUILD/libprobe_pmtrace.so"; do
+# A library that is none. A copy of ours would report each call a second time.
+cp "$BUILD/libprobe_pmtrace.so" "$SCRATCH/copy.so"
+wanted=$(PROBE_PMTRACE_AGENT=/nowhere hits)
+same "hits with a copy" "$(PROBE_PMTRACE_AGENT=$SCRATCH/copy.so hits)" "$wanted"
+for path in /nowhere "$BUILD/libprobe_pmtrace.so" "$SCRATCH/copy.so"; do
 	PROBE_PMTRACE_AGENT=$path PCP_TRACE_PORT=1 "$SCRATCH/spoken.ours" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	same "results without one" "$(cat "$SCRATCH/out")" "0 0 0 0 1 0"
 	grep -qF "libprobe_pmtrace: nothing is sent to an agent: PROBE_PMTRACE_AGENT=$path: " "$SCRATCH/err" ||
