@@ -218,7 +218,7 @@ static void agent_open(void)
 {
 	const char *path = secure_getenv(AGENT);
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	/* Copies of this library lack what pmdatrace(1) calls. They would report each call again. */
+	/* A copy of this library would report each call again. It lacks what pmdatrace(1) calls. */
 	bool is_complete = library && dlsym(library, "__pmtracedecodedata");
 
 	for (size_t i = 0; i < AGENT_NAMES && is_complete; i++) {
