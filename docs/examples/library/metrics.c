@@ -43,7 +43,13 @@ int main(int argc, char **argv)
 		check(probe_pcp_update(pcp));
 		printf("%s, %zu left out\n", probe_pcp_name(pcp), probe_pcp_left_out(pcp));
 		fflush(stdout);
-		sleep(1);
+		/* Between two updates, readers see newer counts. */
+		for (int k = 0; k < 10; k++) {
+			usleep(100000);
+			check(probe_table_create(0, &table));
+			check(probe_table_add(table, session, &options));
+			check(probe_pcp_renew(pcp, probe_target_pid(target), NULL, table));
+		}
 	}
 	check(probe_session_stop(session));
 	probe_session_free(session);
