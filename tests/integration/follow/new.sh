@@ -17,6 +17,21 @@ traced()
 	jq -r 'select(.name == "hit").pid' "$SCRATCH/$1.out" | sort -un | paste -sd' '
 }
 
+# comes NAME PATTERN COMMAND…: starts a program in the background, as $came; when the output of NAME has
+# the pattern, with PID for its number, ends it
+comes()
+{
+	local pattern=$2
+
+	"${@:3}" &
+	came=$!
+	on_exit "end_process $came"
+	until grep -q "${pattern//PID/$came}" "$SCRATCH/$1.out"; do
+		pause
+	done
+	end_process "$came"
+}
+
 start bash -c '"$0" 1000000 1000 alone >/dev/null & echo $! >"$1"; echo ready; wait' \
 	"$comer" "$SCRATCH/old"
 old=$(cat "$SCRATCH/old")
@@ -30,13 +45,11 @@ for selection in "--exe $comer" "--name new$$" "--children $$"; do
 	wait_tracing new
 	says new "waiting for each process that"
 	same_state "$old"
-	"$comer" 150 10000 alone &
-	first=$!
-	"$comer" 150 10000 alone &
-	second=$!
-	wait "$first" "$second"
+	comes new '"pid":PID,.*"name":"hit"' "$comer" 1000000 1000 alone
+	first=$came
+	comes new '"pid":PID,.*"name":"hit"' "$comer" 1000000 1000 alone
 	trace_stop new
-	same "$selection" "$(traced new)" "$(printf '%s\n' "$first" "$second" | sort -n | paste -sd' ')"
+	same "$selection" "$(traced new)" "$(printf '%s\n' "$first" "$came" | sort -n | paste -sd' ')"
 	same_state "$old"
 done
 
@@ -50,11 +63,10 @@ on_exit "end_process $again"
 trace_start again --json --new --name "new$$" comer:hit
 wait_tracing again
 : >"$SCRATCH/go"
-"$comer" 150 10000 alone &
-first=$!
-wait "$again" "$first"
+wait "$again"
+comes again '"pid":PID,.*"name":"hit"' "$comer" 1000000 1000 alone
 trace_stop again
-same "one that executes another program" "$(traced again)" "$first"
+same "one that executes another program" "$(traced again)" "$came"
 same_state "$old"
 
 # top has it, too.
@@ -64,7 +76,7 @@ env --default-signal=INT "$PROBECTL" top -i 0.2 --new --exe "$comer" comer:hit >
 tracer_pid=$!
 on_exit "end_process $tracer_pid"
 wait_tracing top
-"$comer" 150 10000 alone
+comes top "1 process" "$comer" 1000000 1000 alone
 trace_stop top
 grep -q "1 process, 0 now" "$SCRATCH/top.out" || fail "top: $(cat "$SCRATCH/top.out" "$SCRATCH/top.err")"
 same_state "$old"
