@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
-#include "libprobe/base/procfs.h"
 
 void cleanup_fd(int *fd)
 {
@@ -64,16 +64,17 @@ size_t file_read_whole(const char *path, char *buffer, size_t size)
 
 int file_reopen(int fd)
 {
-	struct stat st;
+	char path[sizeof("/proc/self/fd/-2147483648")];
 	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
 
 	if (flags < 0)
 		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!isatty(fd) && (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)))
 		return -1;
 	/* Keep O_DIRECT: it makes a pipe keep each write as a packet (pipe(2)). */
-	return open(procfs_path("/proc/self/fd/%d", fd).text,
-		O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
 }
 
 bool file_write(int fd, const void *bytes, size_t size)
