@@ -785,7 +785,8 @@ struct probe_error *launches_told(struct launches *launches, bool at_end)
 	launches->missed_told = launches->missed;
 	return probe_error_new(PROBE_ERROR_ENDED,
 		"%zu or more processes have started while too many others did, or while probectl "
-		"was stopped or busy: those that have ended since have not been seen",
+		"was stopped or busy, or another tool (also probectl) had them: those that have "
+		"ended since have not been seen",
 		launches->missed);
 }
 
