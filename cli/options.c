@@ -192,18 +192,26 @@ static struct probe_error *add_pattern(struct pattern_list *patterns, const char
 	return NULL;
 }
 
+enum { LINE_BYTES = 8192 /* of a list of PROBEs */ };
+
 /* Adds each line of a file as a PROBE, except empty lines and comments. */
 static struct probe_error *add_file(struct pattern_list *patterns, const char *path)
 {
 	AUTO_FILE FILE *file = fopen(path, "re");
 	struct probe_error *error = NULL;
-	AUTO_FREE char *line = NULL;
-	size_t room = 0;
+	char line[LINE_BYTES];
 
-	for (size_t number = 1; file && !error && getline(&line, &room, file) > 0; number++) {
+	if (!*path)
+		return probe_error_new(PROBE_ERROR_USAGE, "'@' needs the name of a file: @FILE");
+	for (size_t number = 1; file && !error && fgets(line, sizeof(line), file); number++) {
 		const char *start = line + strspn(line, " \t\r\n");
 		size_t length = strlen(start);
 
+		if (!strchr(line, '\n') && !feof(file))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"%s:%zu: the line is no PROBE: it has a zero byte, or more than %d "
+				"bytes",
+				path, number, LINE_BYTES);
 		while (length && strchr(" \t\r\n", start[length - 1]))
 			length--;
 		line[(size_t)(start - line) + length] = '\0';

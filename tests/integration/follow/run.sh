@@ -65,6 +65,11 @@ same "run @FILE: a file that is not there" \
 printf 'demo:event\ndemo:other(arg0\n' >"$SCRATCH/wrong"
 "$PROBECTL" run "@$SCRATCH/wrong" -- true 2>"$SCRATCH/err" && fail "a malformed list: status 0"
 grep -qF "probectl: $SCRATCH/wrong:2: " "$SCRATCH/err" || fail "a malformed list: $(cat "$SCRATCH/err")"
+same "run @" "$("$PROBECTL" run @ -- true 2>&1; echo $?)" "probectl: '@' needs the name of a file: @FILE
+2"
+same "a list without an end" "$("$PROBECTL" run @/dev/zero -- true 2>&1; echo $?)" \
+	"probectl: /dev/zero:1: the line is no PROBE: it has a zero byte, or more than 8192 bytes
+2"
 # A library that is opened later has its probes enabled but for what is left off.
 start "$PROBECTL" run 'ctor:*' --disable ctor:plugin -- "$python" -c "
 import ctypes
