@@ -311,11 +311,10 @@ static void start(void)
 int pmtracebegin(const char *tag)
 {
 	const union agent *real = agent_get();
-	int err = real ? real->begin(tag) : 0;
+	int theirs = real ? real->begin(tag) : 0;
 	uint64_t number = 0;
+	int err = theirs < 0 ? theirs : tags_begin(tag, &number);
 
-	if (err >= 0)
-		err = tags_begin(tag, &number);
 	if (!err) {
 		start();
 		if (TRACED(begin)) {
@@ -323,7 +322,7 @@ int pmtracebegin(const char *tag)
 			ARCH_JUMP_ROOM();
 		}
 	}
-	return told(err, __func__, "\"%s\"", shown(tag));
+	return told(real ? theirs : err, __func__, "\"%s\"", shown(tag));
 }
 
 int pmtraceend(const char *tag)
