@@ -8,7 +8,7 @@
 . tests/lint/lib.sh
 need clang gcc pkg-config
 read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone cmocka)"
-flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -I.
+flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -Ilibprobe/include/probe/standard -I.
 	-O2 -Wall -Wextra -Werror)
 rc=0
 
