@@ -524,8 +524,8 @@ struct probe_error *function_code_exits(struct function_code *code, const char *
 		e.count = 0;
 		error = add(data, inout);
 	}
-	for (const struct sdt_note *exit = e.items; !error && exit != e.items + e.count; exit++)
-		error = add(data, exit);
+	for (size_t i = 0; i < e.count && !error; i++)
+		error = add(data, e.items + i);
 	free(e.items);
 	return error;
 }
