@@ -29,28 +29,33 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strverscmp((*a)->fts_name, (*b)->fts_name);
 }
 
+/* Can it be the folder of a part? It has a name such as 000001. */
+static bool may_be_part(const FTSENT *entry)
+{
+	return entry->fts_level == 1 && !entry->fts_name[strspn(entry->fts_name, "0123456789")];
+}
+
 static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT *entry)
 {
-	const char *name;
 	char *path;
 
 	switch (entry->fts_info) {
 	case FTS_D:
-		if (entry->fts_level > DEPTH_MAX)
+		if (folder->one ? entry->fts_level && !may_be_part(entry)
+				: entry->fts_level > DEPTH_MAX)
 			fts_set(tree, entry, FTS_SKIP);
 		break;
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
 		if (!entry->fts_level && entry->fts_errno == ENOENT)
-			return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no such folder");
+			return error_numbered(
+				PROBE_ERROR_NOT_FOUND, ENOENT, "there is no such folder");
 		return probe_error_system(entry->fts_errno, "cannot read %s", entry->fts_path);
 	case FTS_F:
 		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
 			break;
-		/* A part's folder has a name such as 000001. */
-		name = entry->fts_parent->fts_name;
-		folder->parts &= entry->fts_level == 2 && !name[strspn(name, "0123456789")];
+		folder->parts &= may_be_part(entry->fts_parent);
 		if (folder->count >= RECORDS_MAX)
 			return probe_error_new(
 				PROBE_ERROR_FORMAT, "there are too many records in it");
@@ -66,17 +71,17 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 }
 
 /*
- * Finds the records in a folder. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT,
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Finds the records in a folder: all below it, or with `one` itself or its parts. Errors:
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
-static struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
+static struct probe_error *reader_folder_find(const char *path, bool one, struct reader_folder *ret)
 {
 	char *const paths[] = {(char *)path, NULL};
 	struct probe_error *error = NULL;
 	FTSENT *entry;
 	FTS *tree;
 
-	*ret = (struct reader_folder){.path = path, .parts = true};
+	*ret = (struct reader_folder){.path = path, .one = one, .parts = true};
 	tree = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
 	if (!tree)
 		return probe_error_system(errno, "%s: cannot read the folder", path);
@@ -119,14 +124,14 @@ struct probe_reader {
 	uint64_t bytes;		     /* size of the folder's records in bytes */
 };
 
-struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)
+struct probe_error *reader_open(const char *path, bool one, struct probe_reader **ret)
 {
 	struct probe_reader *reader = calloc(1, sizeof(*reader));
 	struct probe_error *error;
 
 	if (!reader)
 		return probe_error_no_memory();
-	error = reader_folder_find(path, &reader->folder);
+	error = reader_folder_find(path, one, &reader->folder);
 	if (!error)
 		error = reader_own_open(&reader->folder, &reader->source);
 	if (error) {
@@ -138,6 +143,11 @@ struct probe_error *probe_reader_open(const char *path, struct probe_reader **re
 		reader->bytes += record_bytes(reader->folder.records[i]);
 	*ret = reader;
 	return NULL;
+}
+
+struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)
+{
+	return reader_open(path, false, ret);
 }
 
 struct probe_error *probe_reader_open_json(int fd, const char *name, struct probe_reader **ret)

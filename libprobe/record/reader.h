@@ -91,8 +91,16 @@ struct reader_folder {
 	const char *path; /* path of the folder as the user gave it; borrowed */
 	char **records;	  /* paths of the records' folders, in order */
 	size_t count;
+	bool one;   /* other records below the folder are not searched for */
 	bool parts; /* the records are parts of one record, to be read one after the other */
 };
+
+/*
+ * Like probe_reader_open(), but with `one` opens only the record that the folder is, or whose parts
+ * it holds. Errors: as probe_reader_open().
+ */
+PROBE_MUST_CHECK struct probe_error *reader_open(
+	const char *path, bool one, struct probe_reader **ret);
 
 /* ---- Records (own.c) ---------------------------------------------------------------- */
 

@@ -12,12 +12,9 @@
  *	    +------------------------------+-----------------------------------+
  *	      SUSPENDED instead of RUNNING after a stop or clear
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -815,42 +812,10 @@ enum { FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
 
 /* ---- Pre-recorded streams -------------------------------------------------------------------- */
 
-/*
- * Checks that the folder is a record, or has the numbered parts of one. probe_reader_open() would
- * search everything below it.
- */
-static struct probe_error *check_record(const char *path)
-{
-	DIR *folder = opendir(path);
-	const struct dirent *entry;
-	bool is_record;
-
-	if (!folder && errno != ENOTDIR)
-		return probe_error_system(errno, "cannot open %s", path);
-	is_record = folder && faccessat(dirfd(folder), "metadata", F_OK, 0) == 0;
-	while (folder && !is_record && (entry = readdir(folder))) {
-		char part[sizeof(entry->d_name) + sizeof("/metadata")];
-
-		snprintf(part, sizeof(part), "%s/metadata", entry->d_name);
-		is_record = !entry->d_name[strspn(entry->d_name, "0123456789")] &&
-			    faccessat(dirfd(folder), part, F_OK, 0) == 0;
-	}
-	if (folder)
-		closedir(folder);
-	return is_record ? NULL
-			 : error_numbered(PROBE_ERROR_FORMAT, EINVAL,
-				   "%s: not the log of a stream, nor a record: it has no file "
-				   "`metadata`",
-				   path);
-}
-
 static struct probe_error *open_reader(struct probe_stream *stream)
 {
-	struct probe_error *error = check_record(stream->path);
+	struct probe_error *error = reader_open(stream->path, true, &stream->reader);
 
-	if (!error)
-		error = probe_reader_open(stream->path, &stream->reader);
-	/* PROBE_ERROR_NOT_FOUND: there is a `metadata`, which is no regular file. */
 	if (error && !error->err &&
 		(error->code == PROBE_ERROR_FORMAT || error->code == PROBE_ERROR_NOT_FOUND))
 		error->err = EINVAL;
