@@ -647,19 +647,25 @@ static bool needs_stop(const struct transaction *t)
 	       (t->toggles.count && procfs_status_number(t->change->pid, "TracerPid:") != 0);
 }
 
-/* Without a stop, first reads again what others may have changed since. */
+/* Without a stop, reads again what others may have changed since. Errors: PROBE_ERROR_STATE. */
+static struct probe_error *check_race(struct transaction *t)
+{
+	struct probe_error *error = transaction_read(t);
+
+	if (error || !needs_stop(t))
+		return error;
+	t->raced = true;
+	/* Without a stop, no byte of code is written, not even to take back a change. */
+	for (size_t i = 0; i < t->toggles.count; i++)
+		t->toggles.edits.items[i].is_write = false;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: another tool is changing its handlers: try again", t->change->pid);
+}
+
 static struct probe_error *write_semaphores(struct transaction *t)
 {
-	struct probe_error *error = is_stopped(t) ? NULL : transaction_read(t);
+	struct probe_error *error = is_stopped(t) ? NULL : check_race(t);
 
-	t->raced = !error && !is_stopped(t) && needs_stop(t);
-	/* Without a stop, no byte of code is written, not even to take back a change. */
-	for (size_t i = 0; i < t->toggles.count && t->raced; i++)
-		t->toggles.edits.items[i].is_write = false;
-	if (t->raced)
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d: another tool is changing its handlers: try again",
-			t->change->pid);
 	return error ? error : edits_write(&t->semaphores.edits, t->change->mem);
 }
 
@@ -723,7 +729,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 		error = transaction_read(t);
 		if (!error && !needs_stop(t))
 			error = transaction_write(t);
-		if (error ? !t->raced : t->written)
+		if (t->written || (error && !t->raced))
 			return error;
 		probe_error_free(error);
 	}
