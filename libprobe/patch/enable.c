@@ -840,7 +840,7 @@ static struct probe_error *update_once(struct probe_target *target,
 		error = check_patterns(&u);
 	if (!error)
 		error = select_probes(&c.modules, NULL, 0, &u.all);
-	if (!error)
+	if (!error && request->later)
 		error = later_room(&c);
 	later_drop(target, request, &u.all);
 	if (!error)
