@@ -439,69 +439,6 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 		add_named(asked, part, meaning, ret), "%s:%s", probe->provider, probe->name);
 }
 
-/* ---- Filters of some probes ------------------------------------------------------------- */
-
-static struct probe_error *parse(
-	const char *what, const char *text, bool of_pair, struct expr **ret);
-
-static const struct probe_filter_rule *find_rule(const struct probe_session_options *options,
-	enum pair_role role, const struct select_probe *probe)
-{
-	static const enum probe_role roles[] = {[PAIR_NONE] = PROBE_ROLE_NONE,
-		[PAIR_BEGIN] = PROBE_ROLE_BEGIN,
-		[PAIR_END] = PROBE_ROLE_END};
-
-	for (size_t i = options->filter_count; i-- > 0;) {
-		const struct probe_filter_rule *rule = &options->filters[i];
-
-		if (rule->role == roles[role] &&
-			(!rule->pattern || probe_pattern_matches(rule->pattern, probe->module->path,
-						   probe->provider, probe->name)))
-			return rule->filter ? rule : NULL;
-	}
-	return NULL;
-}
-
-struct probe_error *asked_rule(struct asked *asked, const struct probe_session_options *options,
-	struct pair_part part, const struct select_probe *probe, size_t arg_count,
-	const struct expr **ret)
-{
-	static const char its[] = "the tracer's filter";
-	const struct probe_filter_rule *rule = find_rule(options, part.role, probe);
-	const struct probe_meaning *meaning = NULL;
-	struct probe_error *error = NULL;
-	AUTO_FREE char *plain = NULL;
-	struct expr *filter = NULL;
-
-	*ret = NULL;
-	if (!rule)
-		return NULL;
-	if (options->catalogue && meaning_names_used(rule->filter))
-		meaning = probe_catalogue_find(
-			options->catalogue, probe->provider, probe->name, arg_count);
-	for (size_t i = 0; i < asked->rule_count; i++) {
-		if (asked->rules[i].rule != rule || asked->rules[i].meaning != meaning)
-			continue;
-		*ret = asked->rules[i].filter;
-		return NULL;
-	}
-	if (meaning)
-		error = meaning_replace(its, rule->filter, meaning, NULL, NULL, &plain);
-	if (!error)
-		error = parse(its, plain ? plain : rule->filter, false, &filter);
-	if (!error && expr_is_symbol(filter))
-		error = expr_no_symbol(filter);
-	if (!error && !ARRAY_ROOM(asked->rules, asked->rule_count))
-		error = probe_error_no_memory();
-	if (error) {
-		expr_free(filter);
-		return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
-	}
-	asked->rules[asked->rule_count++] = (struct asked_rule){rule, meaning, filter};
-	*ret = filter;
-	return NULL;
-}
-
 /* ---- Without names ---------------------------------------------------------------------- */
 
 struct probe_error *asked_plain(const struct asked *asked, struct probe_session_options *options)
@@ -775,4 +712,64 @@ void asked_deinit(struct asked *asked)
 		expr_free(asked->rules[i].filter);
 	free(asked->rules);
 	*asked = (struct asked){0};
+}
+
+/* ---- Filters of some probes ------------------------------------------------------------- */
+
+static const struct probe_filter_rule *find_rule(const struct probe_session_options *options,
+	enum pair_role role, const struct select_probe *probe)
+{
+	static const enum probe_role roles[] = {[PAIR_NONE] = PROBE_ROLE_NONE,
+		[PAIR_BEGIN] = PROBE_ROLE_BEGIN,
+		[PAIR_END] = PROBE_ROLE_END};
+
+	for (size_t i = options->filter_count; i-- > 0;) {
+		const struct probe_filter_rule *rule = &options->filters[i];
+
+		if (rule->role == roles[role] &&
+			(!rule->pattern || probe_pattern_matches(rule->pattern, probe->module->path,
+						   probe->provider, probe->name)))
+			return rule->filter ? rule : NULL;
+	}
+	return NULL;
+}
+
+struct probe_error *asked_rule(struct asked *asked, const struct probe_session_options *options,
+	struct pair_part part, const struct select_probe *probe, size_t arg_count,
+	const struct expr **ret)
+{
+	static const char its[] = "the tracer's filter";
+	const struct probe_filter_rule *rule = find_rule(options, part.role, probe);
+	const struct probe_meaning *meaning = NULL;
+	struct probe_error *error = NULL;
+	AUTO_FREE char *plain = NULL;
+	struct expr *filter = NULL;
+
+	*ret = NULL;
+	if (!rule)
+		return NULL;
+	if (options->catalogue && meaning_names_used(rule->filter))
+		meaning = probe_catalogue_find(
+			options->catalogue, probe->provider, probe->name, arg_count);
+	for (size_t i = 0; i < asked->rule_count; i++) {
+		if (asked->rules[i].rule != rule || asked->rules[i].meaning != meaning)
+			continue;
+		*ret = asked->rules[i].filter;
+		return NULL;
+	}
+	if (meaning)
+		error = meaning_replace(its, rule->filter, meaning, NULL, NULL, &plain);
+	if (!error)
+		error = parse(its, plain ? plain : rule->filter, false, &filter);
+	if (!error && expr_is_symbol(filter))
+		error = expr_no_symbol(filter);
+	if (!error && !ARRAY_ROOM(asked->rules, asked->rule_count))
+		error = probe_error_no_memory();
+	if (error) {
+		expr_free(filter);
+		return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
+	}
+	asked->rules[asked->rule_count++] = (struct asked_rule){rule, meaning, filter};
+	*ret = filter;
+	return NULL;
 }
