@@ -252,6 +252,14 @@ static struct slot *take_slot(trace_id_t *trid_ret)
 	return taken;
 }
 
+/* Lets threads use a slot whose stream is made. */
+static void open_slot(struct slot *slot)
+{
+	pthread_mutex_lock(&lock);
+	slot->closing = false;
+	pthread_mutex_unlock(&lock);
+}
+
 static void free_slot(struct slot *slot)
 {
 	probe_target_close(slot->target);
@@ -351,9 +359,7 @@ static int create_any(pid_t pid, const trace_attr_t *attr, const char *log, trac
 		free_slot(slot);
 		return err;
 	}
-	pthread_mutex_lock(&lock);
-	slot->closing = false;
-	pthread_mutex_unlock(&lock);
+	open_slot(slot);
 	if (pid == getpid())
 		return 0;
 	err = start_poller(slot);
@@ -469,9 +475,7 @@ int posix_trace_open(int file_desc, trace_id_t *trid)
 		free_slot(slot);
 		return err == ENOENT ? EINVAL : err;
 	}
-	pthread_mutex_lock(&lock);
-	slot->closing = false;
-	pthread_mutex_unlock(&lock);
+	open_slot(slot);
 	*trid = made;
 	return 0;
 }
@@ -482,23 +486,20 @@ static int end_stream(trace_id_t trid, bool is_active)
 {
 	struct slot *slot = enter(trid);
 	struct probe_error *error;
+	bool is_ended; /* another thread is ending it */
 
 	if (!slot)
 		return EINVAL;
 	if (is_active != (slot->target != NULL))
 		return leave(slot, NULL), EINVAL;
 	pthread_mutex_lock(&lock);
-	/* Another thread may be ending it. */
-	if (slot->closing) {
-		slot->users--;
-		pthread_cond_broadcast(&left);
-		pthread_mutex_unlock(&lock);
-		return EINVAL;
-	}
+	is_ended = slot->closing;
 	slot->closing = true;
-	while (slot->users > 1)
+	while (!is_ended && slot->users > 1)
 		pthread_cond_wait(&left, &lock);
 	pthread_mutex_unlock(&lock);
+	if (is_ended)
+		return leave(slot, NULL), EINVAL;
 	if (slot->has_poller)
 		pthread_join(slot->poller, NULL);
 	error = is_active ? probe_stream_shutdown(slot->stream) : probe_stream_close(slot->stream);
