@@ -11,8 +11,8 @@
  * A range is a part of a function if it is entered only by jumps of that function: the function
  * counts its jumps (function_code.c), and here are all references of the file, found in the bytes
  * at any offset (arch.scan), also calls, constants and addresses in data. Equal numbers are a
- *proof; bytes that look like a reference by chance make them differ. Short branches are not
- *counted: the code around is decoded instead.
+ * proof; bytes that look like a reference by chance make them differ. Short branches are not
+ * counted: the code around is decoded instead.
  */
 #include <elf.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams of the calling process. A process cannot ptrace(2) itself, so a copy of it
- *(helper_copy()) has the stream and traces the process, for as long as the stream exists:
+ * (helper_copy()) has the stream and traces the process, for as long as the stream exists:
  *
  *	process                                copy
  *	probe_stream_create()  -- fork(2) -->  probe_stream_create() for its parent

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Every source names its licence; no trailing space, no line without an end; no notes about work
-# left to do; no comment of the product that begins with "Of" or "What".
+# left to do; no comment of the product that begins with "Of" or "What"; a space after each star that
+# begins a line of a comment.
 . tests/lint/lib.sh
 need perl
 rc=0
@@ -27,5 +28,14 @@ done
 grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $texts | grep -v '^tests/lint/' && rc=1
 sources '*.c' '*.h' | grep -E '^(cli|libprobe|elf|arch)/' | xargs perl -0 -ne '
 	while (m{/\*[\s*]*((?:Of|What|Whoever)\b[^\n]*)}g) { print "$ARGV: $1\n"; $bad = 1 }
+	END { exit $bad }' || rc=1
+sources '*.c' '*.h' '*.S' '*.cc' | xargs perl -0 -ne '
+	while (m{(/\*.*?\*/)}sg) {
+		for (split /\n/, $1) {
+			next unless m{^\s*\*[^\s*/]};
+			print "$ARGV: $_\n";
+			$bad = 1;
+		}
+	}
 	END { exit $bad }' || rc=1
 exit $rc

@@ -8,7 +8,7 @@
  *	PRELOAD_PROBE='shop:order(arg0)' LD_PRELOAD=./preload.so ./shop
  *
  * It prints each hit whose first argument is a multiple of PRELOAD_EVERY (default: 1). Programs
- *that the program starts get it, too; those without the probe are left alone.
+ * that the program starts get it, too; those without the probe are left alone.
  */
 #define _GNU_SOURCE /* gettid(2) */
 #include <inttypes.h>
