@@ -397,9 +397,9 @@ void otlp_end_spans(struct otlp_batch *batch);
 
 /* ---- Trace ids --------------------------------------------------------------------- */
 
-/* Finds a span's identifiers in its arguments, or makes random ones. */
 /* Takes the ids of an argument that is a traceparent or a trace id, if there is one. */
 bool otlp_find_id(const struct probe_hit *hit, struct otlp_ids *ids);
+/* Finds a span's identifiers in its arguments, or makes random ones. */
 void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret);
 
 /* ---- Pcp ------------------------------------------------------------------------------------- */

@@ -481,12 +481,12 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/*
- * Sets the totals of rows or, afterwards, the values of the last interval. RENEWED keeps those of
- * the last interval, except in instances that had no hits before.
- */
 enum rows_of { TOTALS, INTERVAL, RENEWED };
 
+/*
+ * Sets the totals of rows or, afterwards, the values of the last interval. RENEWED sets totals, and
+ * keeps the values of the last interval, except in instances that had no hits before.
+ */
 static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table *table, enum rows_of what)
 {

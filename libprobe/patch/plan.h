@@ -106,13 +106,12 @@ struct plan_ops {
 	 * Takes what a patch needs, such as its jump's page. Returns NULL, or the reason why it
 	 * cannot. NULL if the plan needs nothing.
 	 */
-	const char *(*take)(struct install *a,
-		size_t i); /*
-			    * Builds the code before a new site's first stub and after its last, and
-			    * describes the patch in its `reg`, where describe_patch() (build.c) has
-			    * set pc, plan, entry, length and covers. Errors: PROBE_ERROR_MEMORY,
-			    * PROBE_ERROR_REFUSED (out of reach).
-			    */
+	const char *(*take)(struct install *a, size_t i);
+	/*
+	 * Builds the code before a new site's first stub and after its last, and describes the
+	 * patch in its `reg`, where describe_patch() (build.c) has set pc, plan, entry, length and
+	 * covers. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED (out of reach).
+	 */
 	struct probe_error *(*build)(struct install *a, size_t i, struct piece *p);
 	/* Turns the patch's jump into another instruction. NULL if it stays a jump. */
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);

@@ -68,8 +68,7 @@ struct asked {
 	uint8_t kept_count;
 	uint16_t kept_bytes;
 	struct asked_names *names; /* expressions with names (named.c), or NULL */
-	/* The filters of options.filters that probes have got, one for each meaning of their names.
-	 */
+	/* The rules of options.filters that probes have, once for each meaning of names. */
 	struct asked_rule {
 		const struct probe_filter_rule *rule;
 		const struct probe_meaning *meaning;
@@ -751,9 +750,9 @@ struct wire_header {
 struct wire_hit {
 	struct wire_header header;
 	uint32_t tag;
-	uint32_t pair; /* for start and end events */
-	uint32_t rule; /* index of the rule (struct tags) with the tag's name, plus 1; 0: none */
-	uint32_t has_label; /* the label is the event's last argument */
+	uint32_t pair;	    /* for start and end events */
+	uint32_t rule;	    /* number of a rule in struct tags, from 1 on; 0: no rule applies */
+	uint32_t has_label; /* the event's last argument is the label */
 	struct probe_value filter;
 };
 

@@ -88,12 +88,11 @@ enum probe_stack_kind {
 /* The role of a probe in its pair, in a session of any kind (gather.pairing). */
 enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
 
-/* A filter of the probes with this role that match the pattern; of all with the role if it is NULL.
- */
+/* A filter for the probes with a role that match a pattern. */
 struct probe_filter_rule {
 	enum probe_role role;
-	const struct probe_pattern *pattern;
-	const char *filter; /* NULL: no filter */
+	const struct probe_pattern *pattern; /* NULL: all probes match */
+	const char *filter;		     /* NULL: no filter */
 };
 
 /* Zero is the default of each option. Strings are borrowed until the session is freed. */

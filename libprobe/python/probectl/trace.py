@@ -11,10 +11,11 @@ class Trace(Session):
     """
     Switches probes on in several processes: those with the ids `pids`, those that run a program of
     `exe` or have a `name`, and the descendants of `children`. With `later`, processes that come
-    later and meet the conditions are traced, too; with `only_later`, only these; with `follow`, so are the programs that traced
-    processes start and execute. `command` is a program to start, with its arguments: its probes are
-    on before any of its code runs. The other options, hits and tables are those of a Session. Counts
-    and tables are sums over all processes, those that have ended included.
+    later and meet the conditions are traced, too; with `only_later`, only these. With `follow`, so
+    are the programs that traced processes start and execute. `command` is a program to start, with
+    its arguments: its probes are on before any of its code runs. The other options, hits and tables
+    are those of a Session. Counts and tables are sums over all processes, those that have ended
+    included.
     """
 
     def __init__(
