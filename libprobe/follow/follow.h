@@ -293,6 +293,8 @@ struct waiters {
 struct waiters_place {
 	pid_t pid;
 	bool children; /* also search children that have memory of their own, and their children */
+	/* inherited_image() of processes to search last, whose parents may have ended; or 0 */
+	uint64_t image;
 	/* The gate's first turn in the target. */
 	uint64_t address;
 	uint64_t since_ns;  /* since when a thread that has arrived has not been found, or 0 */

@@ -520,6 +520,16 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
+/* Finds those whose parents have ended, too. */
+static void find_heirs(struct waiters *waiters, const struct waiters_place *place)
+{
+	pid_t *pids = inherited_heirs(place->image);
+
+	for (size_t i = 0; pids && pids[i]; i++)
+		find_in(waiters, place, pids[i]);
+	free(pids);
+}
+
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place)
 {
 	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
@@ -547,6 +557,10 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		waiters->count = 0;
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
+	}
+	if (waiters->count < wanted && place->image) {
+		waiters->count = 0;
+		find_heirs(waiters, place);
 	}
 	/* Threads that have arrived in the meantime may have been found, and are released, too. */
 	gate_take(gate);

@@ -640,12 +640,14 @@ static struct arch_stub describe(const struct install *a, size_t i)
 	const struct select_probe *probe = &a->selection->probes[site->probe];
 	const struct reg_session *session = registry_session(&c->registry, a->session);
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
+	/* The first word of the guard's page is 0 in a forked child, whatever was added there. */
+	const uint64_t own = a->is_copy ? registry_guard_page(&c->registry) : c->registry.guard;
 	struct arch_stub stub = {
 		.thread = c->thread,
 		.guard = a->stubs.follow_children
 				 ? session->data + offsetof(struct data_header, guard)
 				 : c->registry.guard,
-		.own = a->stubs.follow_children ? c->registry.guard : 0,
+		.own = a->stubs.follow_children ? own : 0,
 		.cpus = session->cpus,
 		.site = site_number(a, i),
 		.safe = a->stubs.safe,

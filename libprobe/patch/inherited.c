@@ -166,6 +166,28 @@ static bool has_ended(pid_t pid)
 	return !procfs_start_time(pid) || procfs_is_zombie(pid);
 }
 
+pid_t *inherited_heirs(uint64_t image)
+{
+	DIR *processes = procfs_processes();
+	pid_t *heirs = NULL, pid = 0;
+	size_t count = 0;
+
+	do {
+		pid = procfs_next_id(processes);
+		if (pid && inherited_image(pid) != image)
+			continue;
+		if (!ARRAY_ROOM(heirs, count)) {
+			free(heirs);
+			heirs = NULL;
+			break;
+		}
+		heirs[count++] = pid;
+	} while (pid);
+	if (processes)
+		closedir(processes);
+	return heirs;
+}
+
 void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 {
 	DIR *processes = procfs_processes();

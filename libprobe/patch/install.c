@@ -539,11 +539,13 @@ static struct probe_error *make_home(struct install *a)
 
 /*
  * In a process that was forked with our code, the inherited guard is 0, so that inherited stubs do
- * nothing. New stubs get a guard of their own, the next word of the page.
+ * nothing. New stubs get a guard of their own, the next word of the page; those of a copied session
+ * do without, because they act as the inherited ones do.
  */
-static struct probe_error *renew_guard(struct change *c)
+static struct probe_error *renew_guard(const struct install *install)
 {
 	static const uint32_t one = 1;
+	struct change *c = install->change;
 	struct registry *r = &c->registry;
 	struct probe_error *error;
 	bool inherited;
@@ -556,6 +558,8 @@ static struct probe_error *renew_guard(struct change *c)
 			"still return to code that needs it: nothing is added until `probectl "
 			"repair -p %d` can free the rest",
 			c->pid, c->pid);
+	if (install->is_copy)
+		return NULL;
 	error = registry_is_inherited(r, c->pid, &inherited);
 	if (error || !inherited)
 		return error;
@@ -791,7 +795,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	struct probe_error *error = change_judge(install->change);
 
 	if (!error)
-		error = renew_guard(install->change);
+		error = renew_guard(install);
 	if (!error && !install->session)
 		error = create_session(install);
 	if (!error)

@@ -411,6 +411,7 @@ struct install {
 	struct probe_error *(*take)(void *data, struct install *install);
 	void *take_data;
 	uint32_t session; /* id of the session; 0 until a new session is created */
+	bool is_copy;	  /* the process is a forked child, and has a copy of the session */
 	bool persistent;
 	/* Identifies the copy of this library whose functions stubs call, or 0. */
 	uint64_t caller;
@@ -526,6 +527,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret);
  * Returns a number that a process shares with its forked children until they call execve(2), or 0.
  */
 uint64_t inherited_image(pid_t pid);
+/* Returns the processes with an image, ended by 0, for free(); NULL if memory is short. */
+pid_t *inherited_heirs(uint64_t image);
 /* Sets each ret[i] to the number of living processes with images[i]. */
 void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 /*

@@ -92,6 +92,7 @@ struct probe_error *session_add_gates(
 	place.address = s->data.rings.layout.data + offsetof(struct probe_gate, turns);
 	s->gates.loader_place = s->gates.exec.place = place;
 	s->gates.loader_place.address += DATA_GATE_OFFSET;
+	s->gates.loader_place.image = s->image;
 	if (loader)
 		gate_open(&s->gates.loader, loader, s->gates.event);
 	if (!exec)

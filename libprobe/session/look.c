@@ -168,7 +168,7 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 		.now_ns = clock_now_ns()};
 
 	for (size_t i = s->site_count; i-- > 0 && news.probe == SIZE_MAX;)
-		if (s->sites[i].pc == site->reg.pc)
+		if (s->sites[i].pc == site->reg.pc && !s->sites[i].is_apart)
 			news.probe = s->sites[i].probe;
 	if (news.probe < s->probe_count) {
 		news.site.provider = s->probes[news.probe].provider;
@@ -182,14 +182,16 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 static void note_incomplete(struct probe_session *s, uint64_t pc)
 {
 	for (size_t i = 0; i < s->site_count; i++) {
-		struct probe_coverage *coverage = &s->probes[s->sites[i].probe].coverage;
+		if (s->sites[i].pc != pc || s->sites[i].is_apart)
+			continue;
+		for (size_t m = 0; m <= s->group.member_count; m++) {
+			const struct probe_session *its = m ? s->group.members[m - 1] : s;
+			struct probe_coverage *coverage = &its->probes[s->sites[i].probe].coverage;
 
-		if (s->sites[i].pc == pc &&
-			coverage->overwritten < coverage->sites - coverage->refused)
-			coverage->overwritten++;
+			if (coverage->overwritten < coverage->sites - coverage->refused)
+				coverage->overwritten++;
+		}
 	}
-	for (size_t m = 0; m < s->group.member_count; m++)
-		note_incomplete(s->group.members[m], pc);
 }
 
 /* ---- Checking --------------------------------------------------------------------------- */

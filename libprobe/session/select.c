@@ -175,6 +175,8 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	error = install_all(&install, report);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)
 		s->known[again->probes[i]].off = false;
+	for (size_t i = 0; i < selection->site_count && !error; i++)
+		s->sites[again->numbers[i]].is_apart &= install.is_copy;
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -219,8 +221,8 @@ static struct probe_error *install_marked(struct probe_session *s, struct change
 
 /* ---- Libraries opened again ------------------------------------------------------------- */
 
-struct probe_error *session_install_returned(
-	struct probe_session *s, struct change *c, struct selection *selection)
+struct probe_error *session_install_returned(struct probe_session *s, struct change *c,
+	struct selection *selection, struct probe_report *report)
 {
 	bool *marked = calloc(s->probe_count + (size_t)1, 1);
 	struct probe_error *error = NULL;
@@ -237,8 +239,8 @@ struct probe_error *session_install_returned(
 			any = marked[known] = true;
 	}
 	if (any)
-		error = install_marked(s, c, marked, AGAIN_WAS_CLOSED, &s->report);
-	if (any && !error)
+		error = install_marked(s, c, marked, AGAIN_WAS_CLOSED, report);
+	if (any && !error && c->target == s->target)
 		error = session_watch(s, &c->registry);
 	if (!error)
 		selection_drop_unwanted(selection);

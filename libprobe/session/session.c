@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arch/process.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
@@ -15,89 +16,6 @@
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
-
-/* ==== Child =================================================================================== */
-
-/*
- * Forked children inherit the session's code, and count with it. Only the target's process assigns
- * numbers, so libraries that a child opens are reported, not probed.
- */
-
-static const char reason[] =
-	"a forked child has opened it: what children open by themselves is not traced";
-
-static struct probe_error *session_select_asked(
-	const struct probe_session *s, struct change *c, struct selection *ret);
-
-static void session_keep_new(
-	const struct probe_session *s, const struct change *c, struct selection *selection);
-
-/* Reports a selection's probes as refused, each probe once for a reason. */
-static struct probe_error *session_refuse(
-	struct probe_session *s, const struct selection *selection, const char *why)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < selection->probe_count && !error; i++) {
-		struct select_probe probe = selection->probes[i];
-		bool told = false; /* for the target, or for another child with the library */
-
-		for (size_t k = 0; k < s->report.refusal_count && !told; k++) {
-			const struct probe_refusal *r = &s->report.refusals[k];
-
-			told = !strcmp(r->reason, why) && !strcmp(r->provider, probe.provider) &&
-			       !strcmp(r->name, probe.name) && !strcmp(r->path, probe.module->path);
-		}
-		if (told)
-			continue;
-		/*
-		 * Report it as if the user had named it, because no row shows that it was refused.
-		 */
-		probe.exact = true;
-		for (size_t k = 0; k < probe.site_count && !error; k++) {
-			struct select_site site = selection->sites[probe.first_site + k];
-
-			select_refuse(&site, why);
-			error = report_refusal(&s->report, &probe, &site);
-		}
-	}
-	return error;
-}
-
-/*
- * Reports probes that the session lacks in a library that a child has opened, unless the child has
- * ended. Errors: PROBE_ERROR_MEMORY.
- */
-static struct probe_error *session_note_child(struct probe_session *session, pid_t pid)
-{
-	struct probe_target *child = NULL;
-	struct probe_error *error = probe_target_open(pid, NULL, &child);
-	struct selection selection = {0};
-	struct change c;
-
-	if (!error) {
-		child->files = files_hold(session->target->files);
-		error = change_begin(child, &c);
-	}
-	if (!error) {
-		/* The waiting process may run another program now. */
-		if (registry_session(&c.registry, session->id)) {
-			error = session_select_asked(session, &c, &selection);
-			if (!error) {
-				session_keep_new(session, &c, &selection);
-				error = session_refuse(session, &selection, reason);
-			}
-			selection_deinit(&selection);
-		}
-		change_end(&c);
-	}
-	probe_target_close(child);
-	if (!error || error->code == PROBE_ERROR_MEMORY)
-		return error;
-	/* The child has ended. */
-	probe_error_free(error);
-	return NULL;
-}
 
 /* ==== Filters ================================================================================= */
 
@@ -170,19 +88,26 @@ enum {
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report);
 
+static struct probe_error *session_select_asked(
+	const struct probe_session *s, struct change *c, struct selection *ret);
+
+static void session_keep_new(
+	const struct probe_session *s, const struct change *c, struct selection *selection);
+
 /* Returns true if the process has called execve(2), or has ended. */
-static bool is_replaced(const struct probe_session *s)
+static bool is_replaced(const struct probe_target *target)
 {
-	return s->target->mem >= 0 && !target_is_there(s->target);
+	return target->mem >= 0 && !target_is_there(target);
 }
 
 /*
  * Drops an error if the program was replaced while its libraries were being probed. The session
  * keeps its records.
  */
-static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
+static struct probe_error *unless_replaced(
+	const struct probe_target *target, struct probe_error *error)
 {
-	if (!is_replaced(s))
+	if (!is_replaced(target))
 		return error;
 	probe_error_free(error);
 	return NULL;
@@ -203,11 +128,106 @@ static void leave_to_loader(struct change *c, struct selection *selection)
 	selection_drop_unwanted(selection);
 }
 
-/* Probes libraries opened since the last call. Threads that open more wait for the next call. */
-static struct probe_error *follow_once(struct probe_session *s)
+/* Returns true if the first `count` refusals of a report name a probe for a reason. */
+static bool is_told(const struct probe_report *report, size_t count, const char *reason,
+	const char *provider, const char *name, const char *path)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_refusal *r = &report->refusals[i];
+
+		if (!strcmp(r->reason, reason) && !strcmp(r->provider, provider) &&
+			!strcmp(r->name, name) && !strcmp(r->path, path))
+			return true;
+	}
+	return false;
+}
+
+/* Reports a selection's probes as refused, each probe once for a reason. */
+static struct probe_error *session_refuse(
+	struct probe_session *s, const struct selection *selection, const char *why)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < selection->probe_count && !error; i++) {
+		struct select_probe probe = selection->probes[i];
+
+		/* The target, or another child with the library, may have had it. */
+		if (is_told(&s->report, s->report.refusal_count, why, probe.provider, probe.name,
+			    probe.module->path))
+			continue;
+		/*
+		 * Report it as if the user had named it, because no row shows that it was refused.
+		 */
+		probe.exact = true;
+		for (size_t k = 0; k < probe.site_count && !error; k++) {
+			struct select_site site = selection->sites[probe.first_site + k];
+
+			select_refuse(&site, why);
+			error = report_refusal(&s->report, &probe, &site);
+		}
+	}
+	return error;
+}
+
+/*
+ * Target and forked children share the counters, and each has a registry: takes over the numbers
+ * that were given in another one.
+ */
+static void share_slots(struct probe_session *s, struct change *c)
+{
+	struct reg_session *reg = registry_session(&c->registry, s->id);
+
+	if (reg && reg->slot_count < s->slot_count)
+		reg->slot_count = s->slot_count;
+	if (reg)
+		s->slot_count = reg->slot_count;
+}
+
+/* Returns true if addresses get names, which are those of the target's files. */
+static bool names_addresses(const struct probe_session *s)
+{
+	bool names = s->names.naming || s->names.unwinder;
+
+	for (size_t m = 0; m < s->group.member_count; m++)
+		names |= s->group.members[m]->names.naming || s->group.members[m]->names.unwinder;
+	return names;
+}
+
+/* Installs the new probes of the target, or of a forked child. */
+static struct probe_error *follow_new(struct probe_session *s, struct change *c,
+	struct selection *selection, struct probe_report *report)
+{
+	const struct reg_session *reg = registry_session(&c->registry, s->id);
+	struct probe_error *error;
+
+	if (c->target != s->target && names_addresses(s))
+		return session_refuse(s, selection,
+			"a forked child has opened it by itself, and call stacks and names of "
+			"addresses are known only of what its parent has opened");
+	share_slots(s, c);
+	fate_begin(c->target);
+	error = session_install_returned(s, c, selection, report);
+	/* Libraries at new addresses take new counters, of which there is a fixed number. */
+	if (!error && reg && reg->slot_capacity - reg->slot_count < selection->probe_count)
+		error = session_refuse(s, selection,
+			"the trace has no counter left, after thousands of libraries were opened: "
+			"begin another one");
+	else if (!error && selection->probe_count)
+		error = session_install(s, c, selection, report);
+	share_slots(s, c);
+	return error;
+}
+
+/*
+ * Probes libraries that the target, or a forked child, has opened since the last call. Threads that
+ * open more wait for the next call.
+ */
+static struct probe_error *follow_once(
+	struct probe_session *s, struct probe_target *target, struct probe_report *report)
 {
 	struct selection selection = {0};
 	const struct reg_session *reg;
+	bool is_own = target == s->target;
 	struct probe_error *error;
 	struct change c;
 
@@ -216,53 +236,52 @@ static struct probe_error *follow_once(struct probe_session *s)
 	 * gate. Programs are then found a little later.
 	 */
 	gate_arm(&s->gates.exec.gate, false);
-	error = change_begin(s->target, &c);
+	error = change_begin(target, &c);
 	if (error) {
 		gate_arm(&s->gates.exec.gate, true);
-		return unless_replaced(s, error);
+		return unless_replaced(target, error);
 	}
 	session_names_refresh(&s->names);
 	for (size_t m = 0; m < s->group.member_count; m++)
 		session_names_refresh(&s->group.members[m]->names);
 	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
-	error = session_select_asked(s, &c, &selection);
+	/* A child that waits may execute another program, which has no copy of the session. */
+	reg = registry_session(&c.registry, s->id);
+	if (is_own || (reg && reg->stamp == s->data.rings.layout.stamp))
+		error = session_select_asked(s, &c, &selection);
 	if (!error) {
 		session_keep_new(s, &c, &selection);
 		leave_to_loader(&c, &selection);
-		error = report_drop_lacking(&selection, &s->report);
+		error = report_drop_lacking(&selection, report);
 	}
 	if (!error && selection.probe_count) {
-		fate_begin(s->target);
-		error = session_install_returned(s, &c, &selection);
-		reg = registry_session(&c.registry, s->id);
-		/* Libraries at new addresses take new counters, of which there is a fixed number.
-		 */
-		if (!error && reg && reg->slot_capacity - reg->slot_count < selection.probe_count)
-			error = session_refuse(s, &selection,
-				"the trace has no counter left, after thousands of libraries were "
-				"opened: begin another one");
-		else if (!error && selection.probe_count)
-			error = session_install(s, &c, &selection, &s->report);
-		if (!error)
+		error = follow_new(s, &c, &selection, report);
+		if (!error && is_own)
 			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
 	change_end(&c);
 	gate_arm(&s->gates.exec.gate, true);
-	return error ? unless_replaced(s, error) : NULL;
+	return error ? unless_replaced(target, error) : NULL;
+}
+
+static struct probe_error *follow_in(struct probe_session *s, struct probe_target *target,
+	bool hurry, struct probe_report *report)
+{
+	struct attempt attempt = attempt_begin(target, report);
+
+	target->hurry = hurry;
+	while (attempt_next(&attempt))
+		attempt.error = follow_once(s, target, report);
+	target->hurry = false;
+	return attempt.error;
 }
 
 /* Probes libraries opened since the last call. With `hurry`, other processes may wait. */
 static struct probe_error *session_follow(struct probe_session *s, bool hurry)
 {
-	struct attempt attempt = attempt_begin(s->target, &s->report);
-
-	s->target->hurry = hurry;
-	while (attempt_next(&attempt))
-		attempt.error = follow_once(s);
-	s->target->hurry = false;
-	return attempt.error;
+	return follow_in(s, s->target, hurry, &s->report);
 }
 
 /* Returns true if there is time for another attempt. */
@@ -304,20 +323,92 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		return second;
 	}
 	s->gates.catch_up_ns = 0;
-	if (!was_behind || is_replaced(s))
+	if (!was_behind || is_replaced(s->target))
 		return NULL;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
 		s->target->pid);
 }
 
 /*
- * Releases threads that wait after opening a library: in the target, the library is probed first;
- * in a forked child, its probes that are not on are reported.
+ * Moves a child's report to that of the session: refusals, unless it has them of another process,
+ * and numbers, if the session has no other process with these sites.
+ */
+static struct probe_error *tell_of_child(
+	struct probe_session *s, struct probe_report *report, bool is_new)
+{
+	struct probe_report *all = &s->report;
+	size_t told = all->refusal_count;
+
+	all->probes += is_new ? report->probes : 0;
+	all->sites += is_new ? report->sites : 0;
+	for (size_t i = 0; i < PROBE_PLAN_COUNT && is_new; i++)
+		all->plans[i] += report->plans[i];
+	for (size_t i = 0; i < report->refusal_count; i++) {
+		struct probe_refusal *r = &report->refusals[i];
+
+		if (is_told(all, told, r->reason, r->provider, r->name, r->path))
+			continue;
+		if (!ARRAY_ROOM(all->refusals, all->refusal_count))
+			return probe_error_no_memory();
+		all->refusals[all->refusal_count++] = *r;
+		*r = (struct probe_refusal){0};
+	}
+	return NULL;
+}
+
+/*
+ * Probes what a forked child has opened by itself, with the session's next numbers. *again_ret
+ * becomes true if the child cannot be changed now, and may wait. Errors: PROBE_ERROR_MEMORY.
+ */
+static struct probe_error *follow_child(struct probe_session *s, pid_t pid, bool *again_ret)
+{
+	struct probe_target *child = NULL;
+	struct probe_report report = {0};
+	size_t sites = s->site_count;
+	struct probe_error *error = probe_target_open(pid, NULL, &child), *second;
+
+	if (!error) {
+		child->files = files_hold(s->target->files);
+		error = follow_in(s, child, true, &report);
+	}
+	second = tell_of_child(s, &report, s->site_count > sites);
+	if (is_passing(error) && !s->gates.catch_up_ns && may_wait(s))
+		*again_ret = true;
+	else if (error && error->code != PROBE_ERROR_NOT_FOUND && !s->gates.child_told &&
+		 (!child || probe_target_alive(child))) {
+		s->gates.child_told = true;
+		second = probe_error_first(second,
+			report_note(&s->report,
+				"process %d: hits in what it has opened since it was forked are "
+				"not seen, nor may those of other children be: %s",
+				pid, error->message));
+	}
+	probe_error_free(error);
+	probe_report_deinit(&report);
+	probe_target_close(child);
+	return second;
+}
+
+/* Probes what forked children have opened while the gate held none of their threads. */
+static struct probe_error *follow_heirs(struct probe_session *s, bool *again_ret)
+{
+	AUTO_FREE pid_t *heirs = s->image ? inherited_heirs(s->image) : NULL;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; heirs && heirs[i] && !error; i++)
+		if (!children_share(heirs[i], s->target->pid))
+			error = follow_child(s, heirs[i], again_ret);
+	return error;
+}
+
+/*
+ * Releases threads that wait after opening a library, in the target or a forked child: it is probed
+ * first.
  */
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
 	struct waiters waiters = {0};
-	bool ours = false, follows, has_to_wait;
+	bool ours = false, again = false, follows, has_to_wait;
 	struct probe_error *error;
 
 	if (s->gates.event < 0)
@@ -340,17 +431,21 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 		return NULL;
 	}
 	for (size_t i = 0; i < waiters.count && !error; i++) {
-		if (waiters.items[i].pid == s->target->pid)
+		if (waiters.items[i].pid == s->target->pid ||
+			children_share(waiters.items[i].pid, s->target->pid))
 			ours = true;
 		else
-			error = session_note_child(s, waiters.items[i].pid);
+			error = follow_child(s, waiters.items[i].pid, &again);
 	}
+	if (!error && s->gates.lapsed)
+		error = follow_heirs(s, &again);
 	/* Do this also if no thread waits: one may have continued, or may not have been found. */
 	follows = !error && (ours || !waiters.count || s->gates.lapsed);
 	if (follows)
 		error = session_follow(s, true);
 	free(waiters.items);
-	if (is_passing(error) && !s->gates.catch_up_ns && may_wait(s)) {
+	again |= is_passing(error) && !s->gates.catch_up_ns && may_wait(s);
+	if (again && (!error || is_passing(error))) {
 		probe_error_free(error);
 		gate_raise(s->gates.event);
 		return NULL;
@@ -675,7 +770,7 @@ static struct probe_error *take_session(void *data, struct install *install)
 			return error;
 	}
 	error = session_take_probes(s, registry, install->selection);
-	return error ? error : session_watch(s, registry);
+	return error || install->is_copy ? error : session_watch(s, registry);
 }
 
 /* Attaches a selection; the first one creates the session. */
@@ -712,7 +807,12 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		error = install_all(&install, report);
 	if (error) {
 		session_unprepare(s, probes, sites);
-		probe_error_free(session_watch(s, &c->registry));
+		if (!install.is_copy)
+			probe_error_free(session_watch(s, &c->registry));
+	} else if (install.is_copy) {
+		/* The child has inherited the target's filters; nobody looks at later ones. */
+		while (sites < s->site_count)
+			s->sites[sites++].is_apart = true;
 	} else {
 		s->filters.stub_calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
 		s->filters.stub_calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
@@ -828,11 +928,12 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))
-			error = unless_replaced(s, session_add_gates(s, &c, report));
+			error = unless_replaced(target, session_add_gates(s, &c, report));
 		if (!error && (options->follow_libraries || options->watch))
 			error = session_watch(s, &c.registry);
 		if (!error)
 			session_keep_filters(s, &c);
+		share_slots(s, &c);
 		change_end(&c);
 	}
 	/* The target may have opened a library before the gate existed. */

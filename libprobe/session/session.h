@@ -248,9 +248,10 @@ PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, 
 /* A site of a session. Records name it by its number. */
 struct session_site {
 	uint64_t pc;
-	uint8_t keep;	  /* bytes of instructions there that have run when the stub runs */
-	size_t probe;	  /* index of the site's probe in the session */
-	uint32_t number;  /* number in records: the index, except in an opened session */
+	uint8_t keep;	 /* bytes of instructions there that have run when the stub runs */
+	size_t probe;	 /* index of the site's probe in the session */
+	uint32_t number; /* number in records: the index, except in an opened session */
+	bool is_apart;	 /* only forked children have the site; the target may have another there */
 	const char *args; /* arguments in the site's note; owned by the target */
 	enum sdt_exit exit;
 	struct record_layout layout;
@@ -283,7 +284,7 @@ struct session_gates {
 	struct waiters_place loader_place;
 	uint64_t since_ns; /* since when a thread waits at the loader's gate, or 0 if none waits */
 	bool lapsed;	   /* a thread gave up waiting there: look for new libraries */
-	bool lapse_told;
+	bool lapse_told, child_told;
 	uint64_t catch_up_ns;	 /* when to probe missed libraries, or 0 */
 	struct launch_gate exec; /* the gate in execve(); served by options.watch */
 	struct gate room;	 /* where hits wait for room in a ring */
@@ -378,7 +379,8 @@ struct probe_session {
 	size_t probe_count;
 	struct session_site *sites;
 	size_t site_count;
-	size_t record_max; /* largest record of any site in bytes, without a span's start event */
+	uint32_t slot_count; /* counters given in the target and in forked children */
+	size_t record_max;   /* largest record of any site in bytes, without a span's start event */
 
 	struct clock clock;
 	uint64_t tick_ns32;	  /* nanoseconds in a tick, times 2^32; set if stubs need it */
@@ -488,11 +490,11 @@ PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *s
 
 /*
  * Installs probes that the session had at the same address of the same file, because their library
- * was opened again (select.c), and drops them from the selection. The selection has no probe that
- * the session has now.
+ * was opened again (select.c), or another process has it there, and drops them from the selection.
+ * The selection has no probe that the process has now.
  */
-PROBE_MUST_CHECK struct probe_error *session_install_returned(
-	struct probe_session *session, struct change *change, struct selection *selection);
+PROBE_MUST_CHECK struct probe_error *session_install_returned(struct probe_session *session,
+	struct change *change, struct selection *selection, struct probe_report *report);
 
 /* ---- Gates (gates.c) --------------------------------------------------------------------- */
 

@@ -711,6 +711,7 @@ struct install session_attach(
 	install.stubs.describe = describe;
 	install.stubs.data = session;
 	install.session = session->id;
+	install.is_copy = transaction->change->target != session->target;
 	install.stubs.takes_time = takes_time(session);
 	install.stubs.waits = session->options.wait_ns != 0;
 	for (size_t m = 0; m < session->group.member_count; m++) {

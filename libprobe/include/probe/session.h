@@ -189,8 +189,9 @@ struct probe_session_options {
 	 */
 	struct probe_watch *watch;
 	/*
-	 * Hits of forked children are reported, too. With follow_libraries, probes in libraries
-	 * that only a child opens are refused: probe_session_report().
+	 * Hits of forked children are reported, too, with follow_libraries also in libraries that
+	 * only a child opens; not with call stacks or names of addresses: then these probes are
+	 * refused (probe_session_report()).
 	 */
 	bool follow_children;
 };

@@ -98,31 +98,44 @@ same "libraries beside vfork" "$(tail -1 "$SCRATCH/stdout")" "$((3 * rounds)) en
 
 # ---- Libraries that a forked child opens by itself ------------------------------------------
 
-# child_opens WHAT STATUS COMMAND…: what is not traced is named once, and the status reports it
+# Where each nop is as long as a jump, both sites of late:part are traced.
+part=1
+[ "$(uname -m)" = x86_64 ] || part=2
+# child_opens WHAT HITS COMMAND…: each site is hit as often, in the children and the process
 child_opens()
 {
-	local what=$1 wanted=$2
+	local what=$1 hits=$2
 	shift 2
 	bounded "$PROBECTL" "$@" "$TARGETS/liblate.so" "$what" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
-	same "$1, $what: status" "$?" "$wanted"
-	same "$1, $what: sites named" "$(grep 'refused late:.*a forked child has opened it' "$SCRATCH/err" |
+	same "$1, $what: status" "$?" 0
+	[ "$1" = trace ] || "$PROBECTL" report "$SCRATCH/record.child" >"$SCRATCH/stdout" 2>"$SCRATCH/null"
+	same "$1, $what: hits" "$(awk '/^ *late:/ {print $1, $2}' "$SCRATCH/stdout" | sort)" \
+		"late:none $hits
+late:part $((hits * part))
+late:whole $hits"
+}
+child_opens fork 200 trace -c 'late:*' -- "$TARGETS/late"
+child_opens fork 200 record -o "$SCRATCH/record.child" 'late:*' -- "$TARGETS/late"
+child_opens both 300 trace -c 'late:*' -- "$TARGETS/late"
+# A site that is refused in several processes is named once.
+same "refused sites of children" "$(bounded "$PROBECTL" trace -v -c 'late:*' -- "$TARGETS/late" \
+	"$TARGETS/liblate.so" fork 2>&1 >"$SCRATCH/null" | grep -c 'refused late:part at')" "$((2 - part))"
+
+# stacks STATUS COMMAND…: addresses there have no names; what is not traced is named once
+stacks()
+{
+	local wanted=$1
+	shift
+	bounded "$PROBECTL" "$@" "$TARGETS/liblate.so" fork >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$*, stacks of children: status" "$?" "$wanted"
+	same "$*, stacks of children: sites named" "$(grep 'refused late:.*a forked child has opened it' "$SCRATCH/err" |
 		sed 's/.*refused \(late:[a-z]*\) at [0-9a-fx]*\(.*\) in .*/\1\2/' | sort)" \
 		"late:none
 late:part and 1 more site
 late:whole"
 }
-child_opens fork 1 trace -c 'late:*' -- "$TARGETS/late"
-same "a child's library: no count" "$(grep '^late:' "$SCRATCH/stdout")" ""
-child_opens fork 0 trace -c --keep-going 'late:*' -- "$TARGETS/late"
-child_opens fork 1 record -o "$SCRATCH/record.child" 'late:*' -- "$TARGETS/late"
-child_opens both 1 trace -c 'late:*' -- "$TARGETS/late"
-# Where each nop is as long as a jump, both sites of late:part are traced.
-part=100
-[ "$(uname -m)" = x86_64 ] || part=200
-same "a library of both: hits" "$(awk '/^late:/ {print $1, $2}' "$SCRATCH/stdout" | sort)" \
-	"late:none 100
-late:part $part
-late:whole 100"
+stacks 1 trace -t stack 'late:*' -- "$TARGETS/late"
+stacks 0 trace -t stack --keep-going 'late:*' -- "$TARGETS/late"
 
 # ---- A build -------------------------------------------------------------------------------
 

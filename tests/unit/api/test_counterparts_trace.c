@@ -157,6 +157,7 @@ static const struct counterpart posix_trace[] = {
 	{"posix_trace_attr_setname", "tests/integration/library/standard.c", "posix_trace_attr_setname("},
 	{"posix_trace_attr_getinherited", "tests/integration/library/standard.c", "posix_trace_attr_getinherited("},
 	{"posix_trace_attr_setinherited", "tests/integration/library/standard.c", "posix_trace_attr_setinherited("},
+	{"POSIX_TRACE_INHERITED: names that a child opens", "tests/integration/library/heirs.c", "hit(\"after the grandchild\")"},
 	{"posix_trace_attr_getstreamfullpolicy", "tests/integration/library/standard.c", "posix_trace_attr_getstreamfullpolicy("},
 	{"posix_trace_attr_setstreamfullpolicy", "tests/integration/library/standard.c", "posix_trace_attr_setstreamfullpolicy("},
 	{"posix_trace_attr_getlogfullpolicy", "tests/integration/library/standard.c", "posix_trace_attr_getlogfullpolicy("},
