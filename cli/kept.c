@@ -195,7 +195,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	struct probe_session *session = NULL;
 	struct probe_session_options plain;
 	struct probe_error *error;
-	char *text = NULL;
+	AUTO_FREE char *text = NULL;
 	char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
 	begun.since_ns = clock_now_ns();
@@ -214,7 +214,6 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 			probe_error_free(probe_session_stop(session));
 	}
 	probe_session_free(session);
-	free(text);
 	free(path);
 	return error;
 }

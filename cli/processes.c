@@ -16,6 +16,7 @@
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -105,11 +106,10 @@ bool processes_follow(const struct common_options *common)
 
 void processes_report_waiting(const struct common_options *common)
 {
-	char *text = probe_processes_describe(common->meant);
+	AUTO_FREE char *text = probe_processes_describe(common->meant);
 
 	fprintf(stderr, "probectl: waiting for each process that %s; Ctrl-C ends\n",
 		text ? text : "comes");
-	free(text);
 }
 
 void processes_allow_descriptors(void)
@@ -248,7 +248,7 @@ static struct probe_error *name_all(const struct mistake *mistake)
 	size_t shown = mistake->also.count < ALSO_MAX ? mistake->also.count : ALSO_MAX;
 	size_t more = mistake->also.count - shown + mistake->untold;
 	struct probe_error *error;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	for (size_t i = 0; i < shown; i++) {
 		buffer_string(&out, i ? ", " : "");
@@ -262,7 +262,6 @@ static struct probe_error *name_all(const struct mistake *mistake)
 	error = probe_error_new(mistake->error->code, "%s; the same for %.*s",
 		mistake->error->message, (int)out.length, out.data);
 	probe_error_free(mistake->error);
-	buffer_deinit(&out);
 	return error;
 }
 

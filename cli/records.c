@@ -92,7 +92,7 @@ static struct probe_error *warn(struct probe_error *error)
 static struct probe_error *add_folder(struct probe_catalogue *catalogue, const char *folder)
 {
 	struct probe_error *error = NULL;
-	struct dirent **entries = NULL;
+	AUTO_FREE struct dirent **entries = NULL;
 	int count = scandir(folder, &entries, is_probes_file, alphasort);
 
 	if (count < 0 && errno == ENOMEM)
@@ -111,7 +111,6 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 		free(path);
 		free(entries[i]);
 	}
-	free(entries);
 	return error;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/print/print.h"
 #include "cli/cli.h"
 #include "cli/request.h"
+#include "libprobe/base/cleanup.h"
 
 static struct probe_error *plans_parse(struct request_options *options)
 {
@@ -43,7 +44,7 @@ static struct probe_error *add_pair(struct pattern_list *patterns, const char *t
 {
 	const char *comma = strchr(text, ',');
 	struct probe_error *error;
-	char *start;
+	AUTO_FREE char *start = NULL;
 
 	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
 		return probe_error_new(
@@ -56,7 +57,6 @@ static struct probe_error *add_pair(struct pattern_list *patterns, const char *t
 	if (!start)
 		return probe_error_no_memory();
 	error = options_add_pattern(patterns, start);
-	free(start);
 	return error ? error : options_add_pattern(patterns, comma + 1);
 }
 

@@ -198,7 +198,7 @@ static bool write_enumeration(struct describer *d, Dwarf_Die *type, char ret[PLA
 	const char *name = name_of(d, type);
 	uint64_t size = number_of(d, type, DW_AT_byte_size, 4);
 	bool is_signed = false;
-	struct buffer list = {0};
+	AUTO(buffer_deinit) struct buffer list = {0};
 	Dwarf_Die child;
 	int count = 0;
 
@@ -244,7 +244,6 @@ static bool write_enumeration(struct describer *d, Dwarf_Die *type, char ret[PLA
 		buffer_bytes(&d->words, list.data, list.length);
 		buffer_char(&d->words, '\n');
 	}
-	buffer_deinit(&list);
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
@@ -788,7 +787,7 @@ static _Noreturn void serve(const struct libdw *libdw, struct object *object,
 static char *receive(int from, pid_t child)
 {
 	struct patience patience = patience_of(ANSWER_NS);
-	struct buffer text = {0};
+	AUTO(buffer_deinit) struct buffer text = {0};
 	int status = 0;
 	bool is_whole = false;
 
@@ -805,7 +804,6 @@ static char *receive(int from, pid_t child)
 		   status == 0 && text.length && memchr(text.data, '\0', text.length) == NULL;
 	if (is_whole)
 		return buffer_take(&text, NULL);
-	buffer_deinit(&text);
 	return NULL;
 }
 
@@ -815,7 +813,7 @@ struct probe_error *types_describe(
 	struct libdw libdw;
 	struct probe_error *error = load(&libdw);
 	pid_t child;
-	int channel;
+	AUTO_FD int channel = -1;
 
 	*ret = NULL;
 	/* Types are optional: without libdw, arguments have no names. */
@@ -832,7 +830,6 @@ struct probe_error *types_describe(
 	if (child < 0)
 		return probe_error_system(errno, "%s: cannot read types", object->path);
 	*ret = receive(channel, child);
-	close(channel);
 	return NULL;
 }
 

@@ -19,6 +19,7 @@
 #include "cli/options.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/map.h"
@@ -111,7 +112,7 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 /* Adds the regular files of a directory, or with `links`, the targets of its symbolic links. */
 static void add_directory(struct names *names, const char *path, bool links)
 {
-	DIR *directory = opendir(path);
+	AUTO_DIR DIR *directory = opendir(path);
 	const struct dirent *entry;
 	struct stat st;
 
@@ -126,13 +127,12 @@ static void add_directory(struct names *names, const char *path, bool links)
 		while ((entry = readdir(directory)))
 			add_entry(names, path, dirfd(directory), st.st_dev, entry, links);
 	}
-	closedir(directory);
 }
 
 /* Collects all file names. /lib and /usr/lib may be the same directory, so links are resolved. */
 static void find_names(struct names *names)
 {
-	glob_t found = {0};
+	AUTO(globfree) glob_t found = {0};
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 		(void)glob(patterns[i], GLOB_ONLYDIR | (i > 0 ? GLOB_APPEND : 0), NULL, &found);
@@ -145,7 +145,6 @@ static void find_names(struct names *names)
 			free(path);
 		}
 	}
-	globfree(&found);
 }
 
 /* ---- Reading them ------------------------------------------------------------------- */
@@ -371,17 +370,14 @@ static bool is_file(const char *operand)
 static struct probe_error *add_function(struct common_options *options, const char *text)
 {
 	static const char *const prefixes[] = {"fn:", "uprobe:", "uretprobe:"};
-	struct probe_error *error;
-	char *named;
+	AUTO_FREE char *named = NULL;
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
 		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
 			return options_add_operand(options, text);
 	if (asprintf(&named, "fn:%s", text) < 0)
 		return probe_error_no_memory();
-	error = options_add_operand(options, named);
-	free(named);
-	return error;
+	return options_add_operand(options, named);
 }
 
 static struct probe_error *sort_operands(struct list_command *command)
@@ -638,7 +634,7 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 	const struct pattern_list *patterns = &command->options.patterns;
 	struct probe_error *error;
 	const struct scan *lists = &command->lists;
-	struct probe_names names = {0};
+	AUTO(probe_names_deinit) struct probe_names names = {0};
 	char where[512], list[64];
 	size_t first = 0, count;
 
@@ -662,7 +658,6 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 		error = probe_pattern_no_match(patterns->items[first],
 			describe_where(command, where, sizeof(where)), list,
 			(const char *const *)names.items, names.count);
-	probe_names_deinit(&names);
 	return error;
 }
 
@@ -671,7 +666,7 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 static struct probe_error *show(struct list_command *command)
 {
 	struct pattern_list *patterns = &command->options.patterns;
-	bool *matched = calloc(patterns->count + 1, sizeof(bool));
+	AUTO_FREE bool *matched = calloc(patterns->count + 1, sizeof(bool));
 	struct listing *listing = &command->listing;
 	struct probe_error *error = NULL;
 
@@ -695,7 +690,6 @@ static struct probe_error *show(struct list_command *command)
 	/* If nothing was readable, this has already been reported. */
 	if (!error && !(command->failed && listing->count == 0))
 		error = no_match(command, matched);
-	free(matched);
 	return error;
 }
 

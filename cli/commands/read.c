@@ -234,7 +234,7 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 {
 	struct kept_options kept = {0};
 	struct trace_tracer *tracer = NULL;
-	char **words = NULL;
+	AUTO_FREE char **words = NULL;
 	struct probe_error *error = kept_parse(session->text, &kept, &words);
 
 	if (!error)
@@ -247,7 +247,6 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 	kept_deinit(&kept);
 	if (words)
 		free(words[0]);
-	free(words);
 	return probe_error_prefix(error, "process %d, session %u",
 		(int)probe_target_pid(reader->target), session->id);
 }
@@ -255,7 +254,7 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 static struct probe_error *read_process(struct reader *reader, pid_t pid)
 {
 	struct probe_error *error = processes_open(&reader->options->common, pid, &reader->target);
-	struct probe_kept *sessions = NULL;
+	AUTO_FREE struct probe_kept *sessions = NULL;
 	size_t count = 0;
 
 	if (error)
@@ -265,7 +264,6 @@ static struct probe_error *read_process(struct reader *reader, pid_t pid)
 		/* `enable` without a tracer has made the others; `status` shows their counts. */
 		if (sessions[i].text)
 			error = read_session(reader, &sessions[i]);
-	free(sessions);
 	probe_target_close(reader->target);
 	return error;
 }
@@ -323,7 +321,7 @@ static const char *comm_of_remains(void *data, const struct probe_hit *hit)
 static struct probe_error *read_file(const struct read_options *options, int *status_ret)
 {
 	struct flight_output flight = options->flight;
-	struct probe_session **sessions;
+	AUTO_FREE struct probe_session **sessions = NULL;
 	struct probe_remains *remains;
 	struct probe_error *error = probe_remains_open(options->from, &remains);
 	const char *damage;
@@ -352,7 +350,6 @@ static struct probe_error *read_file(const struct read_options *options, int *st
 	if (flight.sink)
 		error = probe_error_first(error, out_sink(flight.sink));
 	probe_sink_free(flight.sink);
-	free(sessions);
 	probe_remains_close(remains);
 	return error;
 }

@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/print/print.h"
 #include "cli/records.h"
+#include "libprobe/base/cleanup.h"
 #include "probe/calls.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
@@ -174,7 +175,7 @@ static struct probe_error *print(
 							   : PROBE_SUMMARY_TEXT;
 	struct probe_error *error;
 	size_t length;
-	char *text;
+	AUTO_FREE char *text = NULL;
 
 	if (summaries[1]) {
 		const struct probe_summary_view after = view_of(options, paths[1]);
@@ -192,7 +193,6 @@ static struct probe_error *print(
 		error = fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
 				? NULL
 				: out_failed(stdout);
-	free(text);
 	return error;
 }
 
@@ -203,7 +203,7 @@ static struct probe_error *print_self(
 {
 	const struct probe_view view = {
 		.tracer = "self", .top = (size_t)options->top, .edges = true};
-	struct probe_calls_row *rows = NULL;
+	AUTO_FREE struct probe_calls_row *rows = NULL;
 	struct probe_sink *sink = NULL;
 	size_t count;
 	struct probe_error *error =
@@ -218,7 +218,6 @@ static struct probe_error *print_self(
 		error = out_sink(sink);
 		report_calls(probe_calls_finish(calls), false);
 	}
-	free(rows);
 	probe_sink_free(sink);
 	return error;
 }

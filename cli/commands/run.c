@@ -19,6 +19,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
+#include "libprobe/base/cleanup.h"
 #include "probe/target.h"
 #include "probe/trace.h"
 
@@ -62,7 +63,7 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 	const struct probe_session *session, struct run_program *program)
 {
 	struct probe_request request = request_of(run, program);
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	const struct probe_report *its;
 	struct probe_error *error =
 		run->options.action_count ? request_switch(&run->options, target, &request, &report)
@@ -84,7 +85,6 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
 			COUNTED(report.probes), COUNTED(report.sites),
 			(int)probe_target_pid(target));
-	probe_report_deinit(&report);
 	program->waiting = error && error->code == PROBE_ERROR_NOT_FOUND && run->follow;
 	program->enabled |= !error;
 	run->matched |= !error;
@@ -156,19 +156,15 @@ static bool has_come(const struct run *run, const struct probe_traced *traced)
 /* Switches off the probes of a session that are now permanent. It continues to follow libraries. */
 static struct probe_error *take_over(struct probe_session *session)
 {
-	struct probe_report report = {0};
-	struct probe_error *error;
-	bool *none;
+	AUTO(probe_report_deinit) struct probe_report report = {0};
+	AUTO_FREE bool *none = NULL;
 	size_t count;
 
 	probe_session_probes(session, &count);
 	none = calloc(count + 1, sizeof(*none));
 	if (!none)
 		return probe_error_no_memory();
-	error = probe_session_select(session, none, &report);
-	probe_report_deinit(&report);
-	free(none);
-	return error;
+	return probe_session_select(session, none, &report);
 }
 
 /*

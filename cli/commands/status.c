@@ -53,8 +53,7 @@ static bool is_shown(const struct status_options *options, const struct probe_st
 static struct probe_error *no_match(
 	const struct probe_pattern *pattern, const struct process_status *process)
 {
-	struct probe_names names = {0};
-	struct probe_error *error;
+	AUTO(probe_names_deinit) struct probe_names names = {0};
 	char where[64], list[48];
 
 	for (size_t i = 0; i < process->count; i++)
@@ -62,10 +61,8 @@ static struct probe_error *no_match(
 	snprintf(where, sizeof(where), "%sprocess %d", process->unread ? READ_OF : "",
 		(int)process->pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", (int)process->pid);
-	error = probe_pattern_no_match(
+	return probe_pattern_no_match(
 		pattern, where, list, (const char *const *)names.items, names.count);
-	probe_names_deinit(&names);
-	return error;
 }
 
 /* Returns an error if a PROBE matches no probe. */
@@ -165,8 +162,7 @@ static void add_row(
 static struct probe_error *print_process(const struct status_options *options,
 	const struct process_status *process, struct grid *grid, size_t *shown)
 {
-	struct probe_error *error;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	for (size_t i = 0; i < process->count; i++) {
 		const struct probe_status *probe = &process->probes[i];
@@ -179,9 +175,7 @@ static struct probe_error *print_process(const struct status_options *options,
 		else
 			add_row(grid, process, probe);
 	}
-	error = out_flush(&out, stdout);
-	buffer_deinit(&out);
-	return error;
+	return out_flush(&out, stdout);
 }
 
 /* ---- The command ------------------------------------------------------------ */
@@ -190,7 +184,7 @@ static struct probe_error *print_process(const struct status_options *options,
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 	struct probe_error *error = probe_target_stale(target, &stale);
 
 	if (error)
@@ -214,7 +208,6 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 			       "them",
 			probe_target_pid(target), (int)out.length, out.data,
 			probe_target_pid(target));
-	buffer_deinit(&out);
 	return NULL;
 }
 

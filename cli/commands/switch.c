@@ -16,6 +16,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
+#include "libprobe/base/cleanup.h"
 #include "probe/target.h"
 #include "probe/trace.h"
 
@@ -123,7 +124,7 @@ static struct probe_error *switch_process(void *data, size_t index, struct probe
 	struct switching *switching = data;
 	const struct switch_options *options = switching->options;
 	const struct common_options *common = &options->kept.common;
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct probe_target *target = NULL;
 	struct probe_error *error = processes_open(common, common->pids.items[index], &target);
 
@@ -132,7 +133,6 @@ static struct probe_error *switch_process(void *data, size_t index, struct probe
 		error = switch_target(options, target, &report);
 	}
 	switching->left |= report.left != 0;
-	probe_report_deinit(&report);
 	probe_target_close(target);
 	return error;
 }

@@ -141,7 +141,7 @@ static struct probe_error *add_site(
 struct probe_error *listing_print_json(const struct listing *listing)
 {
 	struct probe_error *error = NULL;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	for (size_t i = 0; i < listing->count && !error; i++) {
 		error = add_site(listing, &listing->items[i], &out);
@@ -150,6 +150,5 @@ struct probe_error *listing_print_json(const struct listing *listing)
 	}
 	if (!error)
 		error = out_flush(&out, stdout);
-	buffer_deinit(&out);
 	return error;
 }

@@ -17,6 +17,7 @@
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 
 /* ==== Print =================================================================================== */
@@ -100,14 +101,13 @@ void print_site_news(const struct probe_site_news *news, pid_t pid)
 
 void print_printable(FILE *stream, const char *text)
 {
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	buffer_printable(&out, text);
 	if (out.no_memory)
 		fputs("(out of memory)", stream);
 	else
 		fwrite(out.data, 1, out.length, stream);
-	buffer_deinit(&out);
 }
 
 void add_count(struct buffer *out, size_t count, const char *what)
@@ -168,16 +168,13 @@ struct probe_error *out_sink(struct probe_sink *sink)
 struct probe_error *out_grid(const struct grid *grid)
 {
 	struct winsize size = {0};
-	struct probe_error *error;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
 		size.ws_col = 0;
 	if (grid->has_rows || grid->text.no_memory)
 		grid_print(grid, &out, size.ws_col);
-	error = out_flush(&out, stdout);
-	buffer_deinit(&out);
-	return error;
+	return out_flush(&out, stdout);
 }
 
 /* ==== Messages ================================================================================ */

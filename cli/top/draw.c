@@ -23,6 +23,7 @@
 #include <wchar.h>
 
 #include "cli/top/top.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/utf8.h"
 #include "probe/sink.h"
 
@@ -43,7 +44,7 @@ static size_t columns_of(const char *text, size_t bytes)
 /* Appends a text and a NUL. Leaves out characters without width or unsafe on a terminal. */
 static void clean(struct buffer *out, const char *text, bool utf8)
 {
-	struct buffer printable = {0};
+	AUTO(buffer_deinit) struct buffer printable = {0};
 
 	buffer_printable(&printable, text);
 	for (size_t i = 0; i < printable.length;) {
@@ -58,7 +59,6 @@ static void clean(struct buffer *out, const char *text, bool utf8)
 	}
 	buffer_char(out, '\0');
 	out->no_memory |= printable.no_memory;
-	buffer_deinit(&printable);
 }
 
 /* ---- Text -------------------------------------------------------------------------- */
@@ -78,13 +78,12 @@ static size_t clean_width(const char *text)
 
 size_t cell_width(const char *text, bool utf8)
 {
-	struct buffer copy = {0};
+	AUTO(buffer_deinit) struct buffer copy = {0};
 	size_t width = 0;
 
 	clean(&copy, text, utf8);
 	if (!copy.no_memory)
 		width = clean_width(copy.data);
-	buffer_deinit(&copy);
 	return width;
 }
 
@@ -129,7 +128,7 @@ static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool 
 
 size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8)
 {
-	struct buffer copy = {0};
+	AUTO(buffer_deinit) struct buffer copy = {0};
 	size_t taken = 0;
 
 	clean(&copy, text, utf8);
@@ -141,7 +140,6 @@ size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8)
 		else
 			taken = fit_ends(out, copy.data, width, utf8);
 	}
-	buffer_deinit(&copy);
 	return taken;
 }
 
@@ -260,7 +258,7 @@ static void draw_line(
 
 /* ---- Columns ----------------------------------------------------------------------- */
 
-enum { GAP = 2, NAME_MIN = 14, NAME_MAX = 512 };
+enum { GAP = 2, NAME_WIDTH_MIN = 14, NAME_WIDTH_MAX = 512 };
 
 enum column {
 	COLUMN_RATE,
@@ -313,7 +311,8 @@ static size_t figures_width(const struct shape *shape)
 
 static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
 {
-	size_t name = strlen("PROBE"), least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
+	size_t name = strlen("PROBE"),
+	       least = width * 2 / 5 > NAME_WIDTH_MIN ? width * 2 / 5 : NAME_WIDTH_MIN;
 	struct shape shape;
 
 	/* Hidden rows count, too, so that filters do not move columns. */
@@ -322,7 +321,8 @@ static struct shape find_shape(const struct top_model *model, size_t width, bool
 
 		name = its > name ? its : name;
 	}
-	name = (name < NAME_MAX ? name : NAME_MAX) + 1; /* the name is preceded by a mark */
+	name = (name < NAME_WIDTH_MAX ? name : NAME_WIDTH_MAX) +
+	       1; /* the name is preceded by a mark */
 	if (least > name)
 		least = name;
 	for (size_t i = 0; i < COLUMNS; i++)
@@ -440,7 +440,7 @@ static void draw_head(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t right = strlen(view->clock), taken;
-	char *text = NULL;
+	AUTO_FREE char *text = NULL;
 
 	if (asprintf(&text, "probectl top  %s  every %gs%s%s", view->title,
 		    (double)view->interval_ns / 1e9, model->since_start ? "  since the start" : "",
@@ -459,7 +459,6 @@ static void draw_head(
 		taken = view->width;
 	}
 	line_end(frame, taken, view->width);
-	free(text);
 }
 
 static void summary_count(struct buffer *text, const char *name, uint64_t count)
@@ -474,7 +473,7 @@ static void summary_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t probes = 0, hit = 0, off = 0, refused = 0;
-	struct buffer text = {0};
+	AUTO(buffer_deinit) struct buffer text = {0};
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < model->count; i++) {
@@ -504,7 +503,6 @@ static void summary_line(
 	}
 	buffer_char(&text, '\0');
 	draw_line(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
-	buffer_deinit(&text);
 }
 
 /* Draws a line with those details of the selected probe that do not fit in its row. */
@@ -513,7 +511,7 @@ static void detail_line(
 {
 	char missing[PROBE_COVERAGE_BYTES];
 	const struct top_row *row;
-	struct buffer text = {0};
+	AUTO(buffer_deinit) struct buffer text = {0};
 
 	if (model_cursor(model) == SIZE_MAX) {
 		draw_line(frame, view, TOP_LOOK_FAINT, "");
@@ -549,7 +547,6 @@ static void detail_line(
 	}
 	buffer_char(&text, '\0');
 	draw_line(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
-	buffer_deinit(&text);
 }
 
 static void draw_last(
@@ -682,7 +679,7 @@ void draw_table(struct top_frame *frame, const struct top_model *model, const st
 	size_t done = 0;
 
 	if (!wide.width)
-		wide.width = NAME_MAX + 128;
+		wide.width = NAME_WIDTH_MAX + 128;
 	shape = find_shape(model, wide.width, view->utf8);
 	frame_clear(frame);
 	probe_duration_text(time, (double)ns);

@@ -19,6 +19,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
@@ -261,11 +262,11 @@ static struct probe_error *add_refusals(
 static struct probe_error *switch_session(
 	struct top_source *source, const struct probe_traced *traced)
 {
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct probe_error *error;
 	size_t count;
 	const struct probe_session_probe *probes = probe_session_probes(traced->session, &count);
-	bool *on = calloc(count + 1, sizeof(*on));
+	AUTO_FREE bool *on = calloc(count + 1, sizeof(*on));
 
 	if (!on)
 		return probe_error_no_memory();
@@ -276,11 +277,9 @@ static struct probe_error *switch_session(
 		on[i] = row && row->on;
 	}
 	error = probe_session_select(traced->session, on, &report);
-	free(on);
 	if (!error && traced->tracer == TOP_COUNTS)
 		error = add_refusals(source->model, &report, 0);
 	note_change(source, &report);
-	probe_report_deinit(&report);
 	/* Ignore the error if the process has ended; source_follow() reports this. */
 	if (error && !probe_target_alive(traced->target)) {
 		probe_error_free(error);
@@ -742,7 +741,7 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 static struct probe_error *take_row(
 	struct top_model *model, const struct probe_table_row *row, size_t key_count)
 {
-	struct buffer key = {0};
+	AUTO(buffer_deinit) struct buffer key = {0};
 	struct top_row *found = NULL;
 
 	for (size_t i = 0; i < key_count; i++) {
@@ -752,7 +751,6 @@ static struct probe_error *take_row(
 	buffer_char(&key, '\0');
 	if (!key.no_memory)
 		found = model_key_row(model, row->provider, row->name, key.data);
-	buffer_deinit(&key);
 	if (!found)
 		return probe_error_no_memory();
 	found->total += row->row.count;
@@ -808,7 +806,7 @@ static void add_figures(struct top_row *row, const struct probe_trace_probe *its
 
 static struct probe_error *read_figures(struct top_source *source, struct top_model *model)
 {
-	struct probe_trace_probe *all;
+	AUTO_FREE struct probe_trace_probe *all = NULL;
 	struct probe_error *error;
 	size_t count;
 
@@ -828,7 +826,6 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 		if (row)
 			add_figures(row, &all[i]);
 	}
-	free(all);
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
@@ -864,7 +861,7 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {
 	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(source->set, &count);
+	AUTO_FREE struct probe_trace_probe *all = probe_trace_probes(source->set, &count);
 
 	for (size_t i = 0, k = 0; i < count; i++) {
 		const struct probe_traced *traced = all[i].traced;
@@ -878,7 +875,6 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 		if (row)
 			visit(row, probe_session_is_selected(traced->session, k));
 	}
-	free(all);
 }
 
 /* Clears the refused sites of a probe that is about to be switched on and report them again. */

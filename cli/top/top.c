@@ -23,6 +23,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "probe/sink.h"
 
@@ -457,14 +458,13 @@ static void print_message(const char *text)
 /* Shows a message on the screen, or prints it as a line. */
 static void tell_news(struct top *top)
 {
-	char *news = source_news(top->source);
+	AUTO_FREE char *news = source_news(top->source);
 
 	if (!news)
 		return;
 	if (!top->screen)
 		print_message(news);
 	top_say(top, "%s", news);
-	free(news);
 	draw(top);
 }
 
@@ -552,7 +552,7 @@ static void print_kept(struct top *top)
 
 static void print_table(struct top *top, size_t rows)
 {
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	draw_table(&top->frame, &top->model, &top->view, rows);
 	for (size_t i = 0; i < top->frame.count; i++) {
@@ -565,7 +565,6 @@ static void print_table(struct top *top, size_t rows)
 		top_fail(top, probe_error_no_memory());
 	else
 		write_lines(top, out.data, out.length);
-	buffer_deinit(&out);
 }
 
 /* ---- Intervals --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "cli/print/print.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 
 /* ==== Exports ================================================================================= */
 
@@ -615,12 +616,11 @@ static uint64_t trace_total(const struct trace *trace)
 {
 	uint64_t total = 0;
 	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+	AUTO_FREE struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
 	for (size_t i = 0; i < count; i++)
 		if (trace->tracers[all[i].tracer].options.kind != PROBE_SESSION_RECORD)
 			total += all[i].probe->hits;
-	free(all);
 	return total;
 }
 

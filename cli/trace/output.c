@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/value.h"
 
 /* ==== Output ================================================================================== */
@@ -143,8 +144,8 @@ struct removal {
 static void restore_removed(struct trace *trace, const struct probe_traced *traced)
 {
 	const struct trace_target *its = traced->data;
-	struct probe_report report = {0};
-	bool *on = calloc(its->removed_count + 1, sizeof(*on));
+	AUTO(probe_report_deinit) struct probe_report report = {0};
+	AUTO_FREE bool *on = calloc(its->removed_count + 1, sizeof(*on));
 	struct probe_error *error = on ? NULL : probe_error_no_memory();
 
 	for (size_t i = 0; on && i < its->removed_count; i++)
@@ -155,8 +156,6 @@ static void restore_removed(struct trace *trace, const struct probe_traced *trac
 				  "process %d: a probe that the tracer does not want stays "
 				  "on until the trace ends",
 				  (int)probe_target_pid(traced->target)));
-	probe_report_deinit(&report);
-	free(on);
 }
 
 /* Removes one probe from a session, or all its probes if `provider` is NULL. */
@@ -439,13 +438,12 @@ static void warn_of_heap(const struct trace *trace, const struct trace_tracer *t
 	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);
 	uint64_t begins = 0, ends = 0;
 	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+	AUTO_FREE struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
 	for (size_t i = 0; i < count; i++)
 		if (&trace->tracers[all[i].tracer] == tracer)
 			*(all[i].probe->role == PROBE_ROLE_BEGIN ? &begins : &ends) +=
 				all[i].probe->lost;
-	free(all);
 	warn_of_hits(begins, "allocation was lost", "allocations were lost",
 		": their bytes are in none of these figures; larger rings (-b) help");
 	warn_of_hits(ends, "free was lost", "frees were lost",
@@ -469,7 +467,7 @@ static struct probe_error *print_stack_rows(
 	struct trace *trace, const struct trace_tracer *tracer, bool is_interval, bool is_last)
 {
 	struct probe_view view = snapshot_of(trace, tracer, is_interval);
-	struct probe_stacks_row *rows;
+	AUTO_FREE struct probe_stacks_row *rows = NULL;
 	uint64_t left_out;
 	size_t count;
 	struct probe_error *error =
@@ -488,7 +486,6 @@ static struct probe_error *print_stack_rows(
 	if (left_out)
 		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
 			left_out == 1 ? "" : "s");
-	free(rows);
 	return NULL;
 }
 
@@ -531,7 +528,7 @@ static struct probe_error *print_calls(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
 	struct probe_view view = snapshot_of(trace, tracer, is_interval);
-	struct probe_calls_row *rows;
+	AUTO_FREE struct probe_calls_row *rows = NULL;
 	size_t count;
 	struct probe_error *error = probe_calls_rows(tracer->calls, is_interval, &rows, &count);
 
@@ -539,7 +536,6 @@ static struct probe_error *print_calls(
 		return error;
 	view.edges = trace->verbose;
 	probe_sink_calls(trace->sink, rows, count, &view);
-	free(rows);
 	probe_calls_mark(tracer->calls);
 	tracer->had_interval |= is_interval;
 	tracer->last_ns = clock_monotonic_ns();

@@ -12,6 +12,7 @@
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "probe/catalogue.h"
 
 /* ==== Failures ================================================================================ */
@@ -129,7 +130,7 @@ static void rows_merge(struct rows *rows, bool tracers)
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
 	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+	AUTO_FREE struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
 	*rows = (struct rows){.rows = calloc(count + 1, sizeof(struct row))};
 	for (size_t i = 0; rows->rows && i < count; i++) {
@@ -159,7 +160,6 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 		if (row.role != PROBE_ROLE_BEGIN || row.lost || is_incomplete(&row))
 			rows->rows[rows->count++] = row;
 	}
-	free(all);
 	if (!rows->rows)
 		return false;
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_tracers);
@@ -340,11 +340,10 @@ uint64_t trace_lost(const struct trace *trace)
 {
 	uint64_t lost = 0;
 	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+	AUTO_FREE struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
 	for (size_t i = 0; i < count; i++)
 		lost += all[i].tally.lost;
-	free(all);
 	return lost;
 }
 
@@ -492,7 +491,7 @@ static void print_hint(const struct hint *hint)
 
 void trace_report_hints(const struct trace *trace)
 {
-	struct probe_trace_probe *ended;
+	AUTO_FREE struct probe_trace_probe *ended = NULL;
 	struct hints hints = {0};
 	size_t count;
 	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
@@ -517,7 +516,6 @@ void trace_report_hints(const struct trace *trace)
 		if (!ended[i].traced)
 			look_at_probe(&hints, trace, &probes, ended[i].probe);
 	}
-	free(ended);
 	for (size_t i = 0; i < hints.count; i++)
 		if (!hints.items[i].is_met)
 			print_hint(&hints.items[i]);

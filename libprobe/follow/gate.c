@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -89,7 +90,7 @@ static struct probe_error *find_entry(
 
 static struct probe_error *install_entry(struct install *install, enum gate_place place)
 {
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct probe_error *error = install_all(install, &report);
 
 	if (error && report.refusal_count) {
@@ -97,7 +98,6 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 		error = probe_error_new(PROBE_ERROR_REFUSED, "%s() cannot be patched: %s",
 			name_of(place), report.refusals[0].reason);
 	}
-	probe_report_deinit(&report);
 	return error;
 }
 
@@ -509,7 +509,7 @@ static void find_in(struct waiters *waiters, const struct waiters_place *place, 
 
 static void find_below(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
 {
-	pid_t *pids = children_of(pid);
+	AUTO_FREE pid_t *pids = children_of(pid);
 
 	for (size_t i = 0; pids && pids[i]; i++) {
 		find_in(waiters, place, pids[i]);
@@ -517,7 +517,6 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 		if (place->children)
 			find_below(waiters, place, pids[i]);
 	}
-	free(pids);
 }
 
 /* Finds those whose parents have ended, too. */
@@ -535,7 +534,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
 	uint64_t now = clock_monotonic_ns(), patience;
 	uint32_t wanted;
-	pid_t *pids;
+	AUTO_FREE pid_t *pids = NULL;
 
 	if (!gate_take(gate)) {
 		place->since_ns = 0;
@@ -550,7 +549,6 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 	pids = children_of_thread(place->pid, place->pid);
 	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
 		look_at(waiters, place, pids[i], pids[i]);
-	free(pids);
 	if (waiters->count < wanted)
 		look_at(waiters, place, place->pid, place->pid);
 	if (waiters->count < wanted) {

@@ -40,6 +40,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -680,17 +681,14 @@ struct progress {
 static bool is_missed(const struct launch *launch)
 {
 	struct file_id now;
-	bool same;
-	int fd;
+	AUTO_FD int fd = -1;
 
 	if (!launch->is_sought || launch->passage.nothing_lost)
 		return false;
 	fd = open(procfs_path("/proc/%d/exe", (int)launch->passage.pid).text, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return true;
-	same = cached_identify(fd, &now) && file_id_same(&now, &launch->file);
-	close(fd);
-	return same;
+	return cached_identify(fd, &now) && file_id_same(&now, &launch->file);
 }
 
 /* Advances every passage as far as it can go. */

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -47,7 +48,7 @@ static bool is_glibc_loader(const struct module *m)
 static bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
-	struct modules modules = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error;
 	bool found = false;
 
@@ -65,13 +66,12 @@ static bool program_has_glibc_loader(pid_t pid, struct files *files)
 	if (program)
 		program->glibc_loads = found;
 	probe_error_free(error);
-	modules_deinit(&modules);
 	return found;
 }
 
 bool program_is_loading(pid_t pid, struct files *files)
 {
-	struct modules modules = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error = modules_read(pid, files, &modules);
 	bool loading = false;
 
@@ -88,7 +88,6 @@ bool program_is_loading(pid_t pid, struct files *files)
 		break;
 	}
 	probe_error_free(error);
-	modules_deinit(&modules);
 	return loading;
 }
 
@@ -185,7 +184,7 @@ static bool may_all_be_mapped(const struct modules *modules)
 
 void leaf_pass_over(pid_t pid, struct files *files)
 {
-	struct modules modules = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error = modules_read(pid, files, &modules);
 	struct file *program = program_file(pid, files);
 
@@ -196,7 +195,6 @@ void leaf_pass_over(pid_t pid, struct files *files)
 		may_all_be_mapped(&modules))
 		program->leaf = LEAF_YES;
 	probe_error_free(error);
-	modules_deinit(&modules);
 }
 
 /* Records that a program is no leaf, because it did what no leaf does. */
@@ -231,7 +229,7 @@ static bool has_plain_environment(pid_t pid)
  */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
-	struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 	bool known = !error && maps.count;
 
@@ -245,7 +243,6 @@ static bool has_known_code(pid_t pid, const struct files *files)
 		known = file && file->passed_over && file->role == FILE_OF_LEAF;
 	}
 	probe_error_free(error);
-	maps_deinit(&maps);
 	return known;
 }
 
@@ -457,7 +454,7 @@ static bool enter_leaf(struct passage *p)
  */
 static void check_leaf(struct passage *p, int status)
 {
-	struct modules modules = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error;
 
 	if (has_known_code(p->pid, p->files))
@@ -477,7 +474,6 @@ static void check_leaf(struct passage *p, int status)
 			"probes in it are not reported",
 			p->pid, error->message);
 	probe_error_free(error);
-	modules_deinit(&modules);
 }
 
 /* A leaf is about to end, or has started a process or thread: releases both. */

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/permission.h"
@@ -456,7 +457,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 /* Returns false if memory is short. */
 static bool add_children(struct probe_watch *watch, size_t parent)
 {
-	pid_t *children = children_of(watch->items[parent].pid);
+	AUTO_FREE pid_t *children = children_of(watch->items[parent].pid);
 	bool ok = true;
 
 	for (size_t i = 0; children && children[i] && ok; i++) {
@@ -475,7 +476,6 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 		w->image = watch->items[parent].image;
 		w->checked_ns = watch->scanned_ns;
 	}
-	free(children);
 	return ok;
 }
 

@@ -110,6 +110,7 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/library.h"
 
@@ -257,7 +258,7 @@ static void send_first(struct http_client *client)
 {
 	const struct http_message *message = at(client, 0);
 	const struct libcurl *curl = &client->curl;
-	char *url = NULL;
+	AUTO_FREE char *url = NULL;
 
 	if (asprintf(&url, "%s%s", client->url, message->path) < 0) {
 		client->next_ns = clock_monotonic_ns() + NS_PER_S;
@@ -268,7 +269,6 @@ static void send_first(struct http_client *client)
 	curl->setopt(client->easy, CURLOPT_URL, url);
 	curl->setopt(client->easy, CURLOPT_POSTFIELDS, message->body);
 	curl->setopt(client->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)message->length);
-	free(url);
 	client->is_sending = curl->add(client->multi, client->easy) == CURLM_OK;
 	if (!client->is_sending)
 		client->next_ns = clock_monotonic_ns() + NS_PER_S;

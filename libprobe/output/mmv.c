@@ -40,6 +40,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 
@@ -600,7 +601,7 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 
 static bool take_named(struct taken_list *list, const struct pcp_folder *folder, const char *name)
 {
-	int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_FD int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	bool done = true;
 	char *file;
@@ -618,7 +619,6 @@ static bool take_named(struct taken_list *list, const struct pcp_folder *folder,
 			done = take_file(list, file, (size_t)st.st_size);
 		free(file);
 	}
-	close(fd);
 	return done;
 }
 

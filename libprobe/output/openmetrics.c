@@ -589,7 +589,7 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 static void prepare_bounds(struct text *text, const struct metric_sample *sample)
 {
 	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);
-	struct buffer scratch;
+	AUTO(buffer_deinit) struct buffer scratch = {0};
 
 	if (text->last.count == sample->bound_count &&
 		!memcmp(text->last.bounds, sample->bounds, bytes))
@@ -610,7 +610,6 @@ static void prepare_bounds(struct text *text, const struct metric_sample *sample
 	memcpy(text->last.bounds, sample->bounds, bytes);
 	text->last.count = sample->bound_count;
 	text->out.no_memory |= scratch.no_memory;
-	buffer_deinit(&scratch);
 }
 
 static void write_value(struct buffer *out, const struct metric_family *family, long double value)

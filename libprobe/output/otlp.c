@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
@@ -18,12 +19,11 @@
 
 static void quoted(struct buffer *out, const char *name, const char *text, size_t length)
 {
-	struct buffer printable = {0};
+	AUTO(buffer_deinit) struct buffer printable = {0};
 
 	buffer_c_escaped(&printable, text, length, 0);
 	json_bytes(out, name, printable.data, printable.length);
 	out->no_memory |= printable.no_memory;
-	buffer_deinit(&printable);
 }
 
 /* Writes a number as protobuf does in JSON: 64 bits are a string. */

@@ -645,7 +645,7 @@ static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_
 
 static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **ret)
 {
-	const struct pcp_instance **instances =
+	AUTO_FREE const struct pcp_instance **instances =
 		calloc(pcp->instance_count + 1, sizeof(struct pcp_instance *));
 	struct probe_error *error;
 
@@ -655,7 +655,6 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 		instances[i] = &pcp->instances[i]->mmv;
 	error = pcp_file_create(pcp->folder, pcp->metrics.items, pcp->metrics.count, instances,
 		pcp->instance_count, ret);
-	free(instances);
 	if (error)
 		return error;
 	set_values(pcp, *ret, pcp->instance_count);
@@ -669,7 +668,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);
-	struct pcp_taken *others = NULL;
+	AUTO_FREE struct pcp_taken *others = NULL;
 	struct pcp_file *file = NULL;
 	size_t count = 0;
 
@@ -682,7 +681,6 @@ static struct probe_error *renew_file(struct probe_pcp *pcp)
 	if (!error)
 		error = make_file(pcp, &file);
 	pcp_folder_unlock(pcp->folder);
-	free(others);
 	if (error)
 		return error;
 	pcp_file_retire(pcp->file);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/utf8.h"
 #include "libprobe/output/output.h"
@@ -411,7 +412,7 @@ static int folded_compare(const void *a, const void *b)
 
 static void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
-	const struct probe_stacks_row **order = calloc(count + 1, sizeof(*order));
+	AUTO_FREE const struct probe_stacks_row **order = calloc(count + 1, sizeof(*order));
 	uint64_t sum = 0;
 	bool many = false;
 
@@ -433,14 +434,13 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 			folded_line(out, order[i], sum, many);
 		sum = 0;
 	}
-	free(order);
 }
 
 /* Draws folded lines as a flame graph. The weight follows the last blank of a line. */
 static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
-	struct flame_stack *stacks = calloc(count + 1, sizeof(*stacks));
-	struct buffer lines = {0};
+	AUTO_FREE struct flame_stack *stacks = calloc(count + 1, sizeof(*stacks));
+	AUTO(buffer_deinit) struct buffer lines = {0};
 	size_t used = 0;
 
 	folded_stacks(&lines, rows, count);
@@ -457,8 +457,6 @@ static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row 
 		flame_graph(out, stacks, used, count && rows->is_heap ? FLAME_BYTES : FLAME_HITS);
 	else
 		out->no_memory = true;
-	free(stacks);
-	buffer_deinit(&lines);
 }
 
 /* ==== Protobuf ================================================================================ */
@@ -825,7 +823,8 @@ static size_t part(
 static void print_branch(
 	const struct tree *tree, const struct branch *whole, size_t depth, size_t indent)
 {
-	struct branch *branches = malloc((whole->end - whole->first + 1) * sizeof(*branches));
+	AUTO_FREE struct branch *branches =
+		malloc((whole->end - whole->first + 1) * sizeof(*branches));
 	size_t count;
 
 	if (!branches) {
@@ -837,7 +836,6 @@ static void print_branch(
 		print_frame(tree, &branches[i], depth, indent, count > 1);
 		print_branch(tree, &branches[i], depth + 1, indent + (count > 1));
 	}
-	free(branches);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -906,7 +904,7 @@ static void print_probe(
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top)
 {
-	const struct probe_stacks_row **left = calloc(2 * count + 1, sizeof(*left));
+	AUTO_FREE const struct probe_stacks_row **left = calloc(2 * count + 1, sizeof(*left));
 	const struct probe_stacks_row **its;
 	bool any = false;
 
@@ -935,7 +933,6 @@ void text_stack_trees(
 		print_probe(out, its, taken, top);
 		any = true;
 	}
-	free(left);
 }
 
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,

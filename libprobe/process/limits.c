@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
@@ -361,21 +362,19 @@ static char *read_both(pid_t pid, const char **mounts_ret)
 void cgroup_memory(pid_t pid, struct cgroup_memory *ret)
 {
 	const char *mounts;
-	char *groups = read_both(pid, &mounts);
+	AUTO_FREE char *groups = read_both(pid, &mounts);
 
 	*ret = (struct cgroup_memory){UINT64_MAX, UINT64_MAX};
 	if (groups)
 		cgroup_memory_in("", groups, mounts, ret);
-	free(groups);
 }
 
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES])
 {
 	const char *mounts;
-	char *groups = read_both(pid, &mounts);
+	AUTO_FREE char *groups = read_both(pid, &mounts);
 	bool frozen = groups && cgroup_frozen_in("", groups, mounts, ret);
 
-	free(groups);
 	return frozen;
 }
 

@@ -368,7 +368,7 @@ struct probe_error *maps_has_flag(pid_t pid, uint64_t start, const char *flag, b
 	char line[QUERY_NAME_MAX], wanted[16];
 	bool is_it = false;
 	uintmax_t from = 0, to;
-	FILE *file;
+	AUTO_FILE FILE *file = NULL;
 
 	snprintf(wanted, sizeof(wanted), " %s ", flag);
 	*ret = false;
@@ -381,7 +381,6 @@ struct probe_error *maps_has_flag(pid_t pid, uint64_t start, const char *flag, b
 		else if (sscanf(line, "%jx-%jx ", &from, &to) == 2)
 			is_it = from == start;
 	}
-	fclose(file);
 	return NULL;
 }
 

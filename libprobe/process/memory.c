@@ -517,13 +517,12 @@ size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
 
 ssize_t auxv_read(pid_t pid, struct auxv *ret)
 {
-	int fd = open(procfs_path("/proc/%d/auxv", pid).text, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(procfs_path("/proc/%d/auxv", pid).text, O_RDONLY | O_CLOEXEC);
 
 	ret->bytes = -1;
 	if (fd < 0)
 		return -1;
 	ret->bytes = read(fd, ret->items, sizeof(ret->items));
-	close(fd);
 	if (ret->bytes < 0)
 		ret->bytes = 0;
 	return ret->bytes;

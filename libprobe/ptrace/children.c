@@ -135,12 +135,11 @@ static bool add_pid(pid_t pid, pid_t **list)
 
 static void add_sharing_children(pid_t pid, pid_t of, pid_t **list)
 {
-	pid_t *children = all_children_of(of);
+	AUTO_FREE pid_t *children = all_children_of(of);
 
 	for (size_t i = 0; children && children[i]; i++)
 		if (children[i] != pid && children_share(pid, children[i]))
 			add_pid(children[i], list);
-	free(children);
 }
 
 pid_t *children_sharing(pid_t pid)

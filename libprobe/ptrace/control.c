@@ -155,7 +155,7 @@ static struct probe_error *seize_process(
 {
 	size_t known = control->count, hint = 0;
 	struct probe_error *error = NULL;
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
 	/* ESRCH means that the process ended during open(2). */
@@ -183,7 +183,6 @@ static struct probe_error *seize_process(
 	*new_ret += control->count - known;
 	if (!error)
 		*new_ret += !has_all(control, pid, dirfd(threads));
-	closedir(threads);
 	return error;
 }
 

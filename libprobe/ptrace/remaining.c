@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/process.h"
@@ -244,7 +245,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 static void keep_fit(struct remaining *r, struct control_thread *threads, const size_t *indexes)
 {
 	bool known = false, fit = false;
-	struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	uint64_t pc = 0;
 	pid_t pid = threads[indexes[0]].pid;
 	struct probe_error *error = maps_read(pid, &maps);
@@ -262,7 +263,6 @@ static void keep_fit(struct remaining *r, struct control_thread *threads, const 
 		else
 			forget_wait(wait);
 	}
-	maps_deinit(&maps);
 	probe_error_free(error);
 }
 

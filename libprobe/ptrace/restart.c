@@ -37,6 +37,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -288,7 +289,7 @@ static bool is_unable(const struct choose_unable *unable, pid_t tid)
 struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 	const struct choose_unable *unable, pid_t *best_ret)
 {
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	enum cost least = COST_UNFIT;
 	pid_t tid;
 
@@ -307,7 +308,6 @@ struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 		}
 		i += cost < COST_UNFIT;
 	}
-	closedir(threads);
 	return NULL;
 }
 

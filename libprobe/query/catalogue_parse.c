@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
 struct probes_text {
@@ -51,9 +52,8 @@ static struct probe_error *mistake(const struct probes_text *p, const char *form
 
 static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
 {
-	struct probe_error *error;
 	va_list ap;
-	char *why;
+	AUTO_FREE char *why = NULL;
 	int length;
 
 	va_start(ap, format);
@@ -61,9 +61,7 @@ static struct probe_error *mistake(const struct probes_text *p, const char *form
 	va_end(ap);
 	if (length < 0)
 		return probe_error_no_memory();
-	error = probe_error_new(PROBE_ERROR_FORMAT, "%s:%u: %s", p->path, p->line, why);
-	free(why);
-	return error;
+	return probe_error_new(PROBE_ERROR_FORMAT, "%s:%u: %s", p->path, p->line, why);
 }
 
 /* ---- Words of a line -------------------------------------------------------------------- */
@@ -377,7 +375,6 @@ static struct probe_error *add_exits(struct probes_text *p, const char *type)
 {
 	struct probe_meaning *entry, exit = {.provider = p->provider, .arg_count = 2};
 	struct probe_arg_meaning *args;
-	struct probe_error *error;
 	char *name;
 
 	if (!ARRAY_ROOM(p->file->probes, p->file->probe_count))
@@ -401,8 +398,7 @@ static struct probe_error *add_exits(struct probes_text *p, const char *type)
 		return NULL;
 	args += is_floating(type) ? FRETVAL : 0;
 	args->type = type;
-	error = set_type(p, &exit, args);
-	return error;
+	return set_type(p, &exit, args);
 }
 
 static struct probe_error *take_probe(struct probes_text *p)

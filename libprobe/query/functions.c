@@ -243,7 +243,7 @@ static bool on_relocation(const struct object_relocation *relocation, void *data
 /* Finds the function that the process has chosen for the IFUNC at a->code.range. */
 static bool find_chosen(struct adding *a, const char *symbol)
 {
-	char *name = strndup(symbol, strcspn(symbol, "@"));
+	AUTO_FREE char *name = strndup(symbol, strcspn(symbol, "@"));
 	struct chosen chosen = {.a = a, .name = name};
 	struct object_function function;
 
@@ -252,7 +252,6 @@ static bool find_chosen(struct adding *a, const char *symbol)
 		if (chosen.module->object)
 			object_visit_relocations(chosen.module->object, on_relocation, &chosen);
 	}
-	free(name);
 	if (!chosen.address || !object_function_at(a->code.object, chosen.address, &function) ||
 		function.range.start != chosen.address)
 		return false;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/query/query.h"
 
@@ -305,9 +306,8 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
 {
-	struct probe_error *error;
 	struct nearest nearest = {0};
-	struct buffer list = {0};
+	AUTO(buffer_deinit) struct buffer list = {0};
 	char typed[41] = "";
 
 	memcpy(typed, piece->text, piece->length < 40 ? piece->length : 40);
@@ -323,16 +323,14 @@ static struct probe_error *no_name(const char *what, const char *text,
 			nearest_consider(&nearest, typed, arg->words[k].word);
 	}
 	buffer_char(&list, '\0');
-	error = list.no_memory
-			? probe_error_no_memory()
-			: probe_error_new(PROBE_ERROR_USAGE,
-				  "%s '%s': there is no argument '%s', the probe has %s%s%s%s",
-				  what, text, typed,
-				  list.length > 1 ? list.data : "none whose name is known",
-				  nearest.name ? "; the nearest is '" : "",
-				  nearest.name ? nearest.name : "", nearest.name ? "'" : "");
-	buffer_deinit(&list);
-	return error;
+	return list.no_memory
+		       ? probe_error_no_memory()
+		       : probe_error_new(PROBE_ERROR_USAGE,
+				 "%s '%s': there is no argument '%s', the probe has %s%s%s%s", what,
+				 text, typed,
+				 list.length > 1 ? list.data : "none whose name is known",
+				 nearest.name ? "; the nearest is '" : "",
+				 nearest.name ? nearest.name : "", nearest.name ? "'" : "");
 }
 
 struct probe_error *meaning_replace(const char *what, const char *text,
@@ -340,7 +338,7 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 	char **ret)
 {
 	struct scanner scanner = {.at = text};
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 	struct piece piece;
 
 	*ret = NULL;
@@ -355,12 +353,10 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 			buffer_string(&out, absent);
 			continue;
 		}
-		buffer_deinit(&out);
 		return no_name(what, text, its, &piece);
 	}
 	buffer_char(&out, '\0');
 	if (!out.no_memory)
 		*ret = strdup(out.data);
-	buffer_deinit(&out);
 	return *ret ? NULL : probe_error_no_memory();
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
 /* ==== Pairs =================================================================================== */
@@ -522,8 +523,8 @@ static bool pair_again(struct pairing *pairing)
 	struct pairing_probe *probes = pairing->probes;
 	const struct pairing_probe *last = &probes[pairing->count - 1];
 	size_t *indices = calloc(pairing->count, sizeof(*indices)), count = 0;
-	char **names = calloc(pairing->count, sizeof(*names));
-	struct pair_part *parts = calloc(pairing->count, sizeof(*parts));
+	AUTO_FREE char **names = calloc(pairing->count, sizeof(*names));
+	AUTO_FREE struct pair_part *parts = calloc(pairing->count, sizeof(*parts));
 	bool ok = indices && names && parts;
 	uint32_t pairs = 0;
 
@@ -553,8 +554,6 @@ static bool pair_again(struct pairing *pairing)
 		probes[i].begin = probes[probes[i].same].begin;
 	}
 	free(indices);
-	free(names);
-	free(parts);
 	return ok;
 }
 

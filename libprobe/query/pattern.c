@@ -272,14 +272,13 @@ static struct probe_error *parse_regex(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
 	struct probe_pattern *pattern = parser->pattern;
-	char *source = strndup(from + 1, (size_t)(end - from) - 2);
+	AUTO_FREE char *source = strndup(from + 1, (size_t)(end - from) - 2);
 	char why[128];
 	int status;
 
 	if (!source)
 		return probe_error_no_memory();
 	status = regcomp(&pattern->regex, source, REG_EXTENDED | REG_NOSUB);
-	free(source);
 	if (status == REG_ESPACE)
 		return probe_error_no_memory();
 	if (status) {
@@ -706,7 +705,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 {
 	const char *at, *expected;
 	struct probe_error *error;
-	char *list;
+	AUTO_FREE char *list = NULL;
 
 	*count_ret = pattern->capture_count;
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
@@ -722,7 +721,6 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 		if (expected)
 			error = mistake(&(struct pattern_text){.text = list}, at, expected);
 	}
-	free(list);
 	return probe_error_prefix(error, "%s:%s", provider, name);
 }
 
@@ -970,7 +968,7 @@ struct probe_error *probe_pattern_plain_text(const struct probe_pattern *pattern
 {
 	const char *text = pattern->text, *named = pattern->named_list;
 	struct probe_error *error;
-	char *list;
+	AUTO_FREE char *list = NULL;
 
 	*ret = NULL;
 	if (!named) {
@@ -987,6 +985,5 @@ struct probe_error *probe_pattern_plain_text(const struct probe_pattern *pattern
 		return error;
 	if (asprintf(ret, "%.*s%s", (int)(named - text), text, list) < 0)
 		*ret = NULL;
-	free(list);
 	return *ret ? NULL : probe_error_no_memory();
 }

@@ -322,7 +322,7 @@ static struct probe_error *select_module(const struct modules *modules, struct m
 struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
 {
-	struct wanted *wanted = calloc(count + 1, sizeof(*wanted));
+	AUTO_FREE struct wanted *wanted = calloc(count + 1, sizeof(*wanted));
 	struct probe_error *error = NULL;
 
 	*ret = (struct selection){.pattern_count = count};
@@ -341,7 +341,6 @@ struct probe_error *select_probes(struct modules *modules,
 		else
 			ret->lacking = wanted[k].error;
 	}
-	free(wanted);
 	if (error)
 		selection_deinit(ret);
 	return error;
@@ -444,7 +443,7 @@ static struct probe_error *no_function(
 	struct modules *modules, const struct probe_pattern *pattern, pid_t pid)
 {
 	struct probe_pattern *any = NULL;
-	struct probe_names names = {0};
+	AUTO(probe_names_deinit) struct probe_names names = {0};
 	char where[PATH_MAX + 32], list[64];
 	const char *path = NULL; /* of a file that the pattern names */
 	bool is_file = false;	 /* a file has the name that is given for a function */
@@ -489,7 +488,6 @@ static struct probe_error *no_function(
 		error = or_unread(probe_pattern_no_match(pattern, where, list,
 					  (const char *const *)names.items, names.count),
 			modules, pattern, pid, true);
-	probe_names_deinit(&names);
 	probe_pattern_free(any);
 	return error;
 }
@@ -497,9 +495,9 @@ static struct probe_error *no_function(
 struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
 	const struct probe_pattern *const *patterns, pid_t pid)
 {
-	struct selection all;
+	AUTO(selection_deinit) struct selection all = {0};
 	struct probe_error *error;
-	struct probe_names names = {0};
+	AUTO(probe_names_deinit) struct probe_names names = {0};
 	char where[48], list[48];
 	size_t first = 0;
 
@@ -516,10 +514,7 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 		probe_names_add(&names, all.probes[i].provider, all.probes[i].name);
 	snprintf(where, sizeof(where), "process %d", pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", pid);
-	error = or_unread(probe_pattern_no_match(patterns[first], where, list,
-				  (const char *const *)names.items, names.count),
+	return or_unread(probe_pattern_no_match(patterns[first], where, list,
+				 (const char *const *)names.items, names.count),
 		modules, patterns[first], pid, all.probe_count > 0);
-	probe_names_deinit(&names);
-	selection_deinit(&all);
-	return error;
 }

@@ -81,7 +81,7 @@ static const uint8_t *bytes_of(const struct object *object, struct object_range 
 static struct probe_error *count_code(struct object *object, const struct arch *arch,
 	struct splits *splits, bool starts_only, const uint8_t *file, size_t file_size)
 {
-	struct counting *c = calloc(1, sizeof(*c));
+	AUTO_FREE struct counting *c = calloc(1, sizeof(*c));
 	struct arch_scan scan = {
 		.position_dependent = starts_only, .data = c, .reference = on_reference};
 	const struct object_segment *segments;
@@ -124,7 +124,6 @@ static struct probe_error *count_code(struct object *object, const struct arch *
 	}
 	if (c)
 		free(c->sites);
-	free(c);
 	return ok ? NULL : probe_error_no_memory();
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/process.h"
 #include "libprobe/record/record.h"
@@ -254,7 +255,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	static const char draft[] = ".metadata.new";
 	const struct buffer *classes = &part->description->classes;
 	struct probe_error *error = NULL;
-	struct buffer text;
+	AUTO(buffer_deinit) struct buffer text = {0};
 	int fd;
 
 	if (classes->no_memory || !buffer_init(&text))
@@ -277,7 +278,6 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		unlinkat(part->folder, draft, 0);
 	if (!error)
 		part->described = classes->length;
-	buffer_deinit(&text);
 	return error;
 }
 

@@ -294,7 +294,7 @@ static struct probe_error *open_record(
 	struct own_reader *reader, const char *record, struct own_trace *trace)
 {
 	struct probe_error *error = NULL;
-	struct dirent **names;
+	AUTO_FREE struct dirent **names = NULL;
 	int count = scandir(record, &names, NULL, by_name);
 
 	if (count < 0)
@@ -304,7 +304,6 @@ static struct probe_error *open_record(
 			error = add_stream(reader, trace, record, names[i]->d_name);
 		free(names[i]);
 	}
-	free(names);
 	return error ? error : read_trace(record, trace);
 }
 

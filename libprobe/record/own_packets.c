@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/record/record.h"
 
 /* ==== Executing steps ========================================================================= */
@@ -267,7 +268,7 @@ static struct probe_error *read_more(struct own_stream *stream)
 	uint64_t at = end_of(stream), left = stream->size - at;
 	size_t room = (size_t)(stream->block + stream->room - stream->end);
 	struct probe_error *error = NULL;
-	int fd = open(stream->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	AUTO_FD int fd = open(stream->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	if (fd < 0)
 		return probe_error_system(errno, "cannot open %s", stream->path);
@@ -288,7 +289,6 @@ static struct probe_error *read_more(struct own_stream *stream)
 		stream->read += (uint64_t)n;
 		room -= (size_t)n;
 	}
-	close(fd);
 	return error;
 }
 

@@ -85,7 +85,7 @@ static int open_within(int procfs, long pid, const char *name)
 /* Opens a process's /proc if it is a procfs. Accesses no other file system. */
 static int open_their_proc(pid_t living)
 {
-	int root =
+	AUTO_FD int root =
 		open(procfs_path("/proc/%d/root", living).text, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char type[PROCFS_MOUNT_TYPE];
 	struct file_id id;
@@ -96,7 +96,6 @@ static int open_their_proc(pid_t living)
 	/* RESOLVE_CACHED also fails when another thread holds a kernel lock, so try again. */
 	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
 		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	close(root);
 	if (proc < 0)
 		return -1;
 	if (cached_identify(proc, &id) &&

@@ -32,6 +32,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
@@ -98,7 +99,7 @@ static struct probe_error *keeps_none(const char *path)
 struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 {
 	int length = (int)(strrchr(path, '/') - path);
-	char *folder = NULL;
+	AUTO_FREE char *folder = NULL;
 	struct probe_error *error = NULL;
 	struct statfs fs;
 
@@ -114,7 +115,6 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 	/* Pages on tmpfs are memory, which the kernel may refuse to commit. */
 	if (!error && fs.f_type == TMPFS_MAGIC && overcommit_room() < *ret)
 		*ret = overcommit_room();
-	free(folder);
 	return error;
 }
 
@@ -188,7 +188,7 @@ static struct probe_error *lasting_open(
 	struct procfs_path path = descriptor_path(pid, tid, fd);
 	struct probe_error *error;
 	struct statfs fs;
-	int path_fd;
+	AUTO_FD int path_fd = -1;
 
 	*fd_ret = -1;
 	path_fd = open(path.text, O_PATH | O_CLOEXEC);
@@ -207,7 +207,6 @@ static struct probe_error *lasting_open(
 		error = *fd_ret < 0 ? probe_error_system(errno, "cannot open %s", file->path)
 				    : take_room(pid, *fd_ret, file);
 	}
-	close(path_fd);
 	if (!error)
 		return NULL;
 	if (*fd_ret >= 0)
@@ -228,12 +227,11 @@ static int open_folder(const char *root, const char *path, size_t length)
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
-	char *folder = strndup(path, length);
+	AUTO_FREE char *folder = strndup(path, length);
 
 	fd = top < 0 || !folder ? -1
 	     : length		? (int)syscall(SYS_openat2, top, folder, &how, sizeof(how))
 				: dup(top);
-	free(folder);
 	if (top >= 0)
 		close(top);
 	return fd;
@@ -243,17 +241,14 @@ static bool remove_below(const char *root, const struct mapping *m)
 {
 	const char *name = strrchr(m->path, '/') + 1;
 	size_t length = (size_t)(name - m->path);
-	int folder = open_folder(root, m->path + 1, length > 1 ? length - 2 : 0);
+	AUTO_FD int folder = open_folder(root, m->path + 1, length > 1 ? length - 2 : 0);
 	struct stat st;
-	bool removed;
 
 	if (folder < 0)
 		return false;
-	removed = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-		  st.st_ino == m->inode && major(st.st_dev) == m->dev_major &&
-		  minor(st.st_dev) == m->dev_minor && unlinkat(folder, name, 0) == 0;
-	close(folder);
-	return removed;
+	return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_ino == m->inode && major(st.st_dev) == m->dev_major &&
+	       minor(st.st_dev) == m->dev_minor && unlinkat(folder, name, 0) == 0;
 }
 
 static void remove_name(pid_t pid, const struct mapping *m)
@@ -474,7 +469,7 @@ static void close_ours(int *fd)
 static struct probe_error *run_file(struct change *change, struct memory_file *file, uint64_t path,
 	const struct control_call *calls)
 {
-	pid_t *guests = children_sharing(file->pid);
+	AUTO_FREE pid_t *guests = children_sharing(file->pid);
 	struct probe_error *error;
 
 	/* Find out as much as possible before a thread is stopped. */
@@ -482,7 +477,6 @@ static struct probe_error *run_file(struct change *change, struct memory_file *f
 		file->pidfd = (int)syscall(SYS_pidfd_open, file->pid, 0);
 	if (!guests)
 		file->threads = procfs_open_threads(file->pid);
-	free(guests);
 	error = change_borrow(change);
 	if (error)
 		return error;
@@ -505,7 +499,7 @@ static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];
 	struct probe_error *error = NULL;
-	struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct stat st = {0};
 
 	if (!map->is_unseen)
@@ -523,7 +517,6 @@ static struct probe_error *settle(struct memory_file *file)
 			(shared_is_code(m) || shared_is_data(m)))
 			map->result = (int64_t)m->start;
 	}
-	maps_deinit(&maps);
 	if (error || map->result > 0)
 		return error;
 	return probe_error_system((int)-map->result, "process %d: cannot map memory", file->pid);

@@ -131,7 +131,7 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 	size_t alignment, uint64_t reach_start, uint64_t reach_end)
 {
 	size_t count;
-	struct code_extent *extents = extents_in_use(registry, taken, &count);
+	AUTO_FREE struct code_extent *extents = extents_in_use(registry, taken, &count);
 	uint64_t found = 0;
 
 	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
@@ -141,7 +141,6 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 						   reach_start, reach_end))
 			found = find_gap(arena, extents, count, size, alignment);
 	}
-	free(extents);
 	return found && code_keep(taken, (struct code_extent){found, size}) ? found : 0;
 }
 
@@ -156,14 +155,13 @@ bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size)
 {
 	size_t count;
-	struct code_extent *extents = extents_in_use(registry, taken, &count);
+	AUTO_FREE struct code_extent *extents = extents_in_use(registry, taken, &count);
 	bool is_free =
 		extents && code_arena(registry, start) && code_arena(registry, start + size - 1);
 
 	for (size_t i = 0; is_free && i < count; i++)
 		is_free = extents[i].start >= start + size ||
 			  extents[i].start + extents[i].size <= start;
-	free(extents);
 	return is_free && code_keep(taken, (struct code_extent){start, size});
 }
 

@@ -23,6 +23,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -780,7 +781,7 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
 	struct recording *to = r->recording;
 	size_t first = to->count, kept;
-	uint64_t *places = NULL;
+	AUTO_FREE uint64_t *places = NULL;
 	bool ok = true, memory = true;
 
 	if (!read_head(r, &head, &newest))
@@ -811,7 +812,6 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 			to->whole_from = to->records[to->count - 1].time;
 	}
 	*since = (struct ring_since){head, ring_back_count(newest)};
-	free(places);
 	return memory;
 }
 

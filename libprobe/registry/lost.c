@@ -447,7 +447,7 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 	char link[PATH_MAX];
 	ssize_t length = readlink(path.text, link, sizeof(link) - 1);
 	bool lasting;
-	int fd;
+	AUTO_FD int fd = -1;
 
 	link[length < 0 ? 0 : length] = '\0';
 	lasting = shared_is_lasting_name(link);
@@ -457,7 +457,6 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 	if (fd < 0)
 		return false;
 	length = pread(fd, &header, sizeof(header), 0);
-	close(fd);
 	/* A file that was just created is empty. */
 	if (lasting)
 		return length == 0 || (length > 0 && is_made_by(&header, pid));

@@ -77,7 +77,7 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 {
 	struct probe_error *error;
 	bool there = true;
-	int pagemap;
+	AUTO_FD int pagemap = -1;
 
 	if (extent->inode != OWN_GUARD && extent->inode != OWN_NEW_GUARD) {
 		*ret = shared_is_named(m) &&
@@ -94,7 +94,6 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)c->pid)
 			       : NULL;
 	memory_run(pagemap, extent->start, page_bytes(), &there);
-	close(pagemap);
 	*ret = !there;
 	return NULL;
 }

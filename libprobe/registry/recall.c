@@ -96,10 +96,10 @@ const struct reg_name *registry_names_find(const struct registry_names *names, u
 struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count)
 {
-	struct registry_names names;
+	AUTO(registry_names_deinit) struct registry_names names = {0};
 	struct probe_error *error = registry_names(registry, &names);
 	const char *provider = "";
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 	uint64_t last = 0;
 	bool ok = true;
 
@@ -125,8 +125,6 @@ struct probe_error *registry_add_names(
 	}
 	ok = ok && !out.no_memory &&
 	     registry_set_text(registry, NAMES_SESSION, out.data, out.length);
-	buffer_deinit(&out);
-	registry_names_deinit(&names);
 	return ok ? NULL : probe_error_no_memory();
 }
 
@@ -360,7 +358,7 @@ static int compare_probed(const void *a, const void *b)
 
 static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry)
 {
-	struct registry_names names;
+	AUTO(registry_names_deinit) struct registry_names names = {0};
 	struct probe_error *error = registry_names(registry, &names);
 	/* The sites of all probes, sorted by key. */
 	AUTO_FREE struct probed *sites = calloc(registry->stub_count + 1, sizeof(*sites));
@@ -391,14 +389,13 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 		recall.module->notes = recall.notes;
 		recall.module->notes_read = true;
 	}
-	registry_names_deinit(&names);
 	return ok ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
 	const struct registry *registry)
 {
-	struct registry_names names;
+	AUTO(registry_names_deinit) struct registry_names names = {0};
 	struct probe_error *error;
 
 	if (!registry->probe_count)
@@ -408,7 +405,6 @@ struct probe_error *recall_probes(struct modules *modules, pid_t pid, const stru
 		return error;
 	for (size_t i = 0; i < modules->count && !error; i++)
 		error = check_module(pid, registry, &names, &modules->items[i]);
-	registry_names_deinit(&names);
 	/* Add files whose ELF header in memory was overwritten: they are not recognised any more.
 	 */
 	for (size_t i = 0; i < registry->stub_count && !error; i++) {

@@ -301,7 +301,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 {
 	struct image_header header;
 	struct probe_error *error;
-	uint8_t *bytes;
+	AUTO_FREE uint8_t *bytes = NULL;
 
 	error = memory_read_all(pid, ret->image, &header, sizeof(header));
 	if (error)
@@ -322,7 +322,6 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 		memcpy(bytes, &header, sizeof(header)); /* use the header that was checked */
 		error = parse_image(pid, bytes, header.size, ret);
 	}
-	free(bytes);
 	ret->image_size = header.size;
 	if (!error)
 		error = check_registry(pid, ret);

@@ -278,7 +278,7 @@ static bool add_jumps(const struct registry *r, const struct reg_site *site, str
 
 struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t other, bool *ret)
 {
-	struct edits edits = {0};
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct probe_error *error;
 	bool ok = true;
 
@@ -292,7 +292,6 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	if (!error)
 		error = edits_read(&edits, other);
 	*ret = !error && edits_are_as_noted(&edits);
-	edits_deinit(&edits);
 	return error;
 }
 
@@ -309,14 +308,13 @@ static enum site_state *try_states(const struct change *change, struct edits *ed
 size_t site_count_patched(const struct change *change)
 {
 	const struct registry *r = &change->registry;
-	struct edits edits = {0};
+	AUTO(edits_deinit) struct edits edits = {0};
 	enum site_state *states = try_states(change, &edits);
 	size_t count = 0;
 
 	for (size_t i = 0; states && i < r->site_count; i++)
 		count += r->sites[i].pc && states[i] == SITE_PATCHED &&
 			 !site_is_bare(r, &r->sites[i]);
-	edits_deinit(&edits);
 	free(states);
 	return count;
 }
@@ -325,7 +323,7 @@ void site_forget_closed(struct change *change)
 {
 	struct registry *r = &change->registry;
 	bool inherited = false;
-	struct edits edits = {0};
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct losses losses;
 	AUTO_FREE bool *flags =
 		calloc(r->site_count + r->stub_count + r->semaphore_count + 3 * r->probe_count + 1,
@@ -359,6 +357,5 @@ void site_forget_closed(struct change *change)
 	}
 	if (pagemap >= 0)
 		close(pagemap);
-	edits_deinit(&edits);
 	free(states);
 }

@@ -164,7 +164,7 @@ static bool is_as_modelled(
 /* Finds out whether two threads have the same thread pointer. */
 static struct probe_error *find_shared(const struct control *control, bool *ret)
 {
-	uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));
+	AUTO_FREE uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));
 
 	*ret = false;
 	if (!pointers)
@@ -174,7 +174,6 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 	array_sort(pointers, control->count, sizeof(*pointers), 0);
 	for (size_t i = 1; i < control->count; i++)
 		*ret = *ret || pointers[i] == pointers[i - 1];
-	free(pointers);
 	return NULL;
 }
 

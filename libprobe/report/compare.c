@@ -759,7 +759,7 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 {
 	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
 	const struct comparison comparison = {{before, after}, {before_view, after_view}};
-	struct compared_top *tops;
+	AUTO_FREE struct compared_top *tops = NULL;
 	struct buffer out;
 	size_t count = 0;
 
@@ -788,6 +788,5 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 	for (size_t i = 0; tops && i < count; i++)
 		if (after->key_count || i < SUMMARY_GUESSED_TABLES)
 			values(&out, &comparison, &tops[i]);
-	free(tops);
 	return summary_take(&out, ret, length_ret);
 }

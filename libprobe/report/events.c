@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/value.h"
@@ -229,12 +230,11 @@ static int process_order(const void *a, const void *b)
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret)
 {
 	struct summary_process *processes = calloc(summary->threads.count + 1, sizeof(*processes));
-	const struct summary_thread **threads = threads_sorted(summary);
+	AUTO_FREE const struct summary_thread **threads = threads_sorted(summary);
 	size_t count = 0;
 
 	if (!processes || !threads) {
 		free(processes);
-		free(threads);
 		return NULL;
 	}
 	qsort(threads, summary->threads.count, sizeof(struct summary_thread *), by_pid);
@@ -251,7 +251,6 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
 		if (thread->tid == thread->pid)
 			process->comm = thread->comm;
 	}
-	free(threads);
 	qsort(processes, count, sizeof(*processes), process_order);
 	*count_ret = count;
 	return processes;

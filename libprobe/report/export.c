@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/utf8.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
@@ -205,7 +206,7 @@ static void export_value_text(struct buffer *out, const struct probe_value *valu
 void export_key_text(
 	struct buffer *out, const struct probe_event *event, const struct export_settings *settings)
 {
-	struct buffer normal = {0};
+	AUTO(buffer_deinit) struct buffer normal = {0};
 	struct probe_value value;
 
 	for (size_t i = 0; i < settings->key_count; i++) {
@@ -233,7 +234,6 @@ void export_key_text(
 		if (out->length == start + 1) /* the value is an empty string: remove the blank */
 			out->length = start;
 	}
-	buffer_deinit(&normal);
 }
 
 /* ==== CSV ===================================================================================== */
@@ -391,7 +391,7 @@ static struct probe_error *spool_error(const char *what)
 static struct probe_error *spool_open(FILE **ret)
 {
 	const char *folder = getenv("TMPDIR");
-	char *path = NULL;
+	AUTO_FREE char *path = NULL;
 	int fd;
 
 	if (asprintf(&path, "%s/probectl.XXXXXX", folder && *folder ? folder : "/tmp") < 0)
@@ -399,7 +399,6 @@ static struct probe_error *spool_open(FILE **ret)
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd >= 0)
 		unlink(path);
-	free(path);
 	*ret = fd < 0 ? NULL : fdopen(fd, "w+");
 	if (*ret)
 		return NULL;

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "libprobe/output/output.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/report/report.h"
 
 static void rate_field(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
@@ -124,7 +125,7 @@ static void open_named(struct buffer *out, const char *type, const char *provide
 
 static void probes(struct buffer *out, const struct probe_summary *summary)
 {
-	const struct summary_probe **sorted = summary_probes(summary);
+	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
 
 	for (size_t i = 0; sorted && i < summary->probe_count; i++) {
 		open_named(out, "probe", sorted[i]->provider, sorted[i]->name);
@@ -135,7 +136,6 @@ static void probes(struct buffer *out, const struct probe_summary *summary)
 		figures(out, summary, summary->other_hits, summary->other_bins);
 	}
 	out->no_memory |= !sorted;
-	free(sorted);
 }
 
 /* Writes the heat rows that have hits. */
@@ -190,7 +190,7 @@ static void pair_values(
 {
 	static const struct probe_view view = {.columns = TIMES, .times = true};
 	size_t count;
-	const struct summary_value **rows = instances_values(summary, pair, &count);
+	AUTO_FREE const struct summary_value **rows = instances_values(summary, pair, &count);
 
 	for (size_t i = 0; rows && i < count; i++) {
 		struct probe_table_row row = named_row(summary, pair);
@@ -202,7 +202,6 @@ static void pair_values(
 		json_end_line(out);
 	}
 	out->no_memory |= !rows;
-	free(rows);
 }
 
 static void slowest(
@@ -231,7 +230,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		.columns = TIMES | PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
 		.times = true,
 	};
-	const struct summary_pair **sorted = summary_pairs(summary);
+	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
 
 	for (size_t i = 0; sorted && i < summary->pair_count; i++) {
 		const struct summary_probe *begin = summary->probes[sorted[i]->begin];
@@ -248,13 +247,12 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		slowest(out, summary, sorted[i]);
 	}
 	out->no_memory |= !sorted;
-	free(sorted);
 }
 
 static void keys(struct buffer *out, const struct probe_summary *summary, bool for_page)
 {
-	struct summary_top *tops;
-	struct buffer text;
+	AUTO_FREE struct summary_top *tops = NULL;
+	AUTO(buffer_deinit) struct buffer text = {0};
 	size_t count;
 
 	if (!buffer_init(&text)) {
@@ -286,13 +284,11 @@ static void keys(struct buffer *out, const struct probe_summary *summary, bool f
 		free(sorted);
 	}
 	out->no_memory |= !tops || text.no_memory;
-	buffer_deinit(&text);
-	free(tops);
 }
 
 static void callers(struct buffer *out, const struct probe_summary *summary)
 {
-	struct probe_stacks_row *rows = callers_rows(summary);
+	AUTO_FREE struct probe_stacks_row *rows = callers_rows(summary);
 
 	for (size_t i = 0; rows && i < summary->callers_count; i++) {
 		open_named(out, "stack", rows[i].provider, rows[i].name);
@@ -306,13 +302,12 @@ static void callers(struct buffer *out, const struct probe_summary *summary)
 		json_end_line(out);
 	}
 	out->no_memory |= !rows;
-	free(rows);
 }
 
 static void people(struct buffer *out, const struct probe_summary *summary)
 {
-	const struct summary_thread **sorted = threads_sorted(summary);
-	struct summary_process *processes;
+	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
+	AUTO_FREE struct summary_process *processes = NULL;
 	size_t count;
 
 	processes = threads_processes(summary, &count);
@@ -341,8 +336,6 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 		json_end_line(out);
 	}
 	out->no_memory |= !sorted || !processes;
-	free(sorted);
-	free(processes);
 }
 
 void summary_json(struct buffer *out, const struct probe_summary *summary,
@@ -370,7 +363,7 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	const char *rest = strstr(page_template, place) + 1;
-	struct buffer json;
+	AUTO(buffer_deinit) struct buffer json = {0};
 
 	if (!buffer_init(&json)) {
 		out->no_memory = true;
@@ -387,5 +380,4 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	}
 	buffer_string(out, rest + strlen(place) - 1);
 	out->no_memory |= json.no_memory;
-	buffer_deinit(&json);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arch/norm.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
 #include "libprobe/report/report.h"
@@ -135,7 +136,7 @@ static void note_missing(
 	const struct probe_meaning *meaning =
 		probe_catalogue_find(name->catalogue, provider, probe, arg_count);
 	struct probe_error *error;
-	char *replaced = NULL;
+	AUTO_FREE char *replaced = NULL;
 
 	if (name->missing && (name->missing_known || !meaning))
 		return;
@@ -145,7 +146,6 @@ static void note_missing(
 			"the key '%s': this name is not the same argument in all versions of the "
 			"program; use argN",
 			name->text);
-	free(replaced);
 	probe_error_free(name->missing);
 	name->missing = probe_error_prefix(error, "%s:%s", provider, probe);
 	name->missing_known = meaning != NULL;
@@ -210,8 +210,7 @@ static bool is_key(const struct expr *expr, struct key *ret)
 {
 	const struct expr_node *node = expr->nodes;
 	struct buffer out = {0};
-	char *spelled;
-	bool is_same;
+	AUTO_FREE char *spelled = NULL;
 
 	*ret = (struct key){.arg = node->arg,
 		.kind = node->is_norm		      ? KEY_NORM
@@ -227,9 +226,7 @@ static bool is_key(const struct expr *expr, struct key *ret)
 	 */
 	key_print(&out, ret);
 	spelled = buffer_take(&out, NULL);
-	is_same = spelled && strcmp(spelled, expr->text) == 0;
-	free(spelled);
-	return is_same;
+	return spelled && strcmp(spelled, expr->text) == 0;
 }
 
 /*
@@ -291,11 +288,10 @@ static struct probe_error *parse(
 struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
 {
-	char *copy = strndup(text, length);
+	AUTO_FREE char *copy = strndup(text, length);
 	struct probe_error *error =
 		copy ? parse(copy, catalogue, index, ret) : probe_error_no_memory();
 
-	free(copy);
 	return error;
 }
 
@@ -417,17 +413,15 @@ struct probe_error *key_not_found(const struct key *key)
 {
 	struct probe_error *error = key_unknown(key);
 	struct buffer out = {0};
-	char *text;
+	AUTO_FREE char *text = NULL;
 
 	if (error)
 		return error;
 	key_print(&out, key);
 	text = buffer_take(&out, NULL);
-	error = text ? probe_error_new(
-			       PROBE_ERROR_NOT_FOUND, "no hit has a value for the key '%s'", text)
-		     : probe_error_no_memory();
-	free(text);
-	return error;
+	return text ? probe_error_new(
+			      PROBE_ERROR_NOT_FOUND, "no hit has a value for the key '%s'", text)
+		    : probe_error_no_memory();
 }
 
 bool key_complete(const struct key *key, const struct probe_event *event, struct probe_value *value,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libprobe/output/output.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/report/report.h"
 
 /* ==== Selecting rows ========================================================================== */
@@ -98,7 +99,7 @@ static bool is_string(const struct top *top)
 /* Returns true if a table that the user did not ask for is worth showing. */
 static bool tells(const struct top *top)
 {
-	const struct top_slot **sorted;
+	AUTO_FREE const struct top_slot **sorted = NULL;
 	uint64_t surely = 0, rest, most;
 	bool any;
 
@@ -121,7 +122,6 @@ static bool tells(const struct top *top)
 		/* If out of memory, writing the table fails, too. */
 		sorted = top_sorted(top);
 		any = !sorted || top_shown(top, sorted, 1, &rest, &most);
-		free(sorted);
 		return any;
 	}
 	return top->used > 1 && top->total >= 2 * top->used;

@@ -441,7 +441,7 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 static void keys(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	struct summary_top *tops;
+	AUTO_FREE struct summary_top *tops = NULL;
 	size_t count;
 
 	tops = summary_tops(summary, &count);
@@ -464,7 +464,6 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 			" more argument has few values (-k)\n",
 			" more arguments have few values (-k)\n");
 	}
-	free(tops);
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "libprobe/report/report.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 #include "libprobe/output/output.h"
 
@@ -294,7 +295,7 @@ static bool is_across(struct trace_export *trace, const struct probe_event *end)
 static void add_made_span(struct trace_export *trace, const struct probe_event *end)
 {
 	const struct probe_event *begin = end->begin;
-	char *name = pair_plain_name(begin->name);
+	AUTO_FREE char *name = pair_plain_name(begin->name);
 	size_t stem = 0;
 
 	if (!name) {
@@ -307,7 +308,6 @@ static void add_made_span(struct trace_export *trace, const struct probe_event *
 		stem--;
 	name[stem] = '\0';
 	add_pair(trace, begin, end, name, begin->tid != end->tid || is_across(trace, end));
-	free(name);
 }
 
 /* Writes a start event without an end event: an open pair, or a point event. */

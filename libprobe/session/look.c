@@ -527,7 +527,7 @@ static bool is_busy(const struct probe_error *error)
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
-	pid_t *children = children_apart(pid);
+	AUTO_FREE pid_t *children = children_apart(pid);
 	struct probe_error *busy = NULL;
 
 	for (size_t i = 0; children && children[i]; i++) {
@@ -545,7 +545,6 @@ static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 			probe_error_free(error);
 		busy = probe_error_first(busy, stop_in_children(s, children[i]));
 	}
-	free(children);
 	return busy;
 }
 

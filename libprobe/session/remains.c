@@ -486,7 +486,7 @@ struct probe_error *notes_take_layouts(struct probe_session *s)
 	struct probe_session noted = {0};
 	struct data_notes place;
 	struct probe_error *error;
-	uint8_t *bytes;
+	AUTO_FREE uint8_t *bytes = NULL;
 
 	if (!snapshot_read(&s->data.view, DATA_NOTES_OFFSET, &place, sizeof(place)))
 		return malformed("it cannot be read");
@@ -504,7 +504,6 @@ struct probe_error *notes_take_layouts(struct probe_session *s)
 	free(noted.probes);
 	free(noted.known);
 	free(noted.sites);
-	free(bytes);
 	return error;
 }
 

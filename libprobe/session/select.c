@@ -224,7 +224,7 @@ static struct probe_error *install_marked(struct probe_session *s, struct change
 struct probe_error *session_install_returned(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
-	bool *marked = calloc(s->probe_count + (size_t)1, 1);
+	AUTO_FREE bool *marked = calloc(s->probe_count + (size_t)1, 1);
 	struct probe_error *error = NULL;
 	bool any = false;
 
@@ -244,7 +244,6 @@ struct probe_error *session_install_returned(struct probe_session *s, struct cha
 		error = session_watch(s, &c->registry);
 	if (!error)
 		selection_drop_unwanted(selection);
-	free(marked);
 	return error;
 }
 
@@ -286,7 +285,7 @@ struct probe_error *probe_session_select(
 	struct probe_session *session, const bool *on, struct probe_report *report)
 {
 	struct attempt attempt = attempt_begin(session->target, report);
-	bool *wanted;
+	AUTO_FREE bool *wanted = NULL;
 
 	if (session->stopped || session->opened)
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -302,7 +301,6 @@ struct probe_error *probe_session_select(
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);
 	gate_arm(&session->gates.exec.gate, true);
-	free(wanted);
 	return attempt.error;
 }
 

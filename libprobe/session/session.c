@@ -225,7 +225,7 @@ static struct probe_error *follow_new(struct probe_session *s, struct change *c,
 static struct probe_error *follow_once(
 	struct probe_session *s, struct probe_target *target, struct probe_report *report)
 {
-	struct selection selection = {0};
+	AUTO(selection_deinit) struct selection selection = {0};
 	const struct reg_session *reg;
 	bool is_own = target == s->target;
 	struct probe_error *error;
@@ -260,7 +260,6 @@ static struct probe_error *follow_once(
 		if (!error && is_own)
 			session_keep_filters(s, &c);
 	}
-	selection_deinit(&selection);
 	change_end(&c);
 	gate_arm(&s->gates.exec.gate, true);
 	return error ? unless_replaced(target, error) : NULL;
@@ -593,17 +592,14 @@ struct probe_error *session_take_probes(
 /* Learns the functions that the patterns name from the debug information of the process's files. */
 static struct probe_error *learn(struct probe_session *s, const struct probe_request *request)
 {
-	struct selection selection = {0};
-	struct modules modules;
+	AUTO(selection_deinit) struct selection selection = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error = modules_read(s->target->pid, NULL, &modules);
 
 	if (error)
 		return error;
 	modules.catalogue = s->options.catalogue;
-	error = select_probes(&modules, request->patterns, request->pattern_count, &selection);
-	selection_deinit(&selection);
-	modules_deinit(&modules);
-	return error;
+	return select_probes(&modules, request->patterns, request->pattern_count, &selection);
 }
 
 /*
@@ -893,14 +889,13 @@ static struct probe_error *start(
 struct probe_error *probe_sessions_heirs(
 	struct probe_session *const *sessions, size_t count, size_t *ret)
 {
-	uint64_t *images = calloc(count + 1, sizeof(*images));
+	AUTO_FREE uint64_t *images = calloc(count + 1, sizeof(*images));
 
 	if (!images)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		images[i] = sessions[i]->image;
 	inherited_count(images, count, ret);
-	free(images);
 	return NULL;
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
@@ -315,7 +316,7 @@ static bool is_loader(const char *exe)
 static bool has_mapped(const struct value *value, pid_t pid)
 {
 	FILE *maps = fopen(procfs_path("/proc/%d/maps", (int)pid).text, "re");
-	char *line = NULL;
+	AUTO_FREE char *line = NULL;
 	size_t room = 0;
 	bool found = false;
 
@@ -325,7 +326,6 @@ static bool has_mapped(const struct value *value, pid_t pid)
 		line[strcspn(line, "\n")] = '\0';
 		found = file && strcmp(file, value->path) == 0 && strstr(line, " r-xp ");
 	}
-	free(line);
 	if (maps)
 		fclose(maps);
 	return found;
@@ -712,7 +712,7 @@ struct probe_error *conditions_check(struct conditions *conditions, pid_t pid)
 		conditions ? first_unmet(conditions, pid) : PROBE_CONDITION_COUNT;
 	struct probe_error *error;
 	char exe[PATH_MAX];
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	if (kind == PROBE_CONDITION_COUNT)
 		return NULL;
@@ -726,6 +726,5 @@ struct probe_error *conditions_check(struct conditions *conditions, pid_t pid)
 	else
 		error = probe_error_new(PROBE_ERROR_STATE, "process %d is not one that %.*s",
 			(int)pid, (int)out.length, out.data);
-	buffer_deinit(&out);
 	return error;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
@@ -168,14 +169,13 @@ static struct probe_error *check_met(const struct probe_processes *processes)
 {
 	const struct ids *found = &processes->found;
 	struct probe_error *error = NULL;
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 
 	if (processes->conditions &&
 		conditions_describe_unmet(processes->conditions, found->items, found->count, &out))
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "no process %s%.*s",
 			processes->parents.count ? "below those of --children " : "",
 			(int)out.length, out.data);
-	buffer_deinit(&out);
 	return error;
 }
 
@@ -367,7 +367,7 @@ struct probe_error *probe_processes_open(
 
 char *probe_processes_describe(const struct probe_processes *processes)
 {
-	struct buffer out = {0};
+	AUTO(buffer_deinit) struct buffer out = {0};
 	char *text = NULL;
 
 	if (processes->conditions)
@@ -376,6 +376,5 @@ char *probe_processes_describe(const struct probe_processes *processes)
 		buffer_string(&out, "comes");
 	if (!out.no_memory)
 		text = strndup(out.data, out.length);
-	buffer_deinit(&out);
 	return text;
 }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/trace/trace.h"
@@ -232,8 +233,8 @@ void probe_trace_stop_session(struct probe_trace *trace, struct probe_traced *it
 /* Stops all sessions in parallel. On lack of memory, stops one after the other. */
 static void stop_all(struct probe_trace *trace)
 {
-	struct probe_session **sessions = calloc(trace->count + 1, sizeof(*sessions));
-	struct probe_error **errors = calloc(trace->count + 1, sizeof(*errors));
+	AUTO_FREE struct probe_session **sessions = calloc(trace->count + 1, sizeof(*sessions));
+	AUTO_FREE struct probe_error **errors = calloc(trace->count + 1, sizeof(*errors));
 	size_t count = 0;
 
 	for (size_t i = 0; i < trace->count; i++) {
@@ -257,8 +258,6 @@ static void stop_all(struct probe_trace *trace)
 	for (size_t i = 0; sessions && errors && i < trace->count; i++)
 		if (trace->items[i]->is_on)
 			note_stopped(trace, traced_at(trace, i), errors[count++]);
-	free(sessions);
-	free(errors);
 }
 
 void probe_trace_switch(struct probe_trace *trace, bool on)
@@ -553,7 +552,7 @@ static bool has_left_session(const struct probe_traced *its)
 static void look_for_heirs(struct probe_trace *trace)
 {
 	uint64_t now = clock_monotonic_ns(), took;
-	struct probe_session **sessions;
+	AUTO_FREE struct probe_session **sessions = NULL;
 	size_t *heirs, count = 0;
 
 	if (trace->seeks || trace->options.ends_heirs || now < trace->heirs_due_ns)
@@ -586,7 +585,6 @@ static void look_for_heirs(struct probe_trace *trace)
 		}
 		k++;
 	}
-	free(sessions);
 	free(heirs);
 }
 
@@ -751,7 +749,7 @@ static struct probe_error *start_later(
 	const struct probe_trace_tracer *tracer = traced->tracer;
 	struct probe_session_options options = tracer->options;
 	struct probe_request request = *tracer->request;
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct probe_error *error;
 
 	request.keep_going = true;
@@ -765,7 +763,6 @@ static struct probe_error *start_later(
 		delivery_tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_STARTED,
 					     .traced = &traced->its,
 					     .report = &report});
-	probe_report_deinit(&report);
 	return error;
 }
 

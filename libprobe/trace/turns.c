@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "probe/trace.h"
@@ -77,7 +78,7 @@ static bool take_round(struct waiting *all, size_t count, const struct probe_tur
 
 void probe_take_turns(size_t count, const struct probe_turn *turn)
 {
-	struct waiting *all = calloc(count + 1, sizeof(*all));
+	AUTO_FREE struct waiting *all = calloc(count + 1, sizeof(*all));
 	struct probe_patience patience = {0};
 	bool any;
 
@@ -101,5 +102,4 @@ void probe_take_turns(size_t count, const struct probe_turn *turn)
 	for (size_t i = 0; i < count; i++)
 		if (all[i].busy)
 			turn->end(turn->data, i, all[i].busy);
-	free(all);
 }
