@@ -267,11 +267,10 @@ static struct probe_error *status_checked(void *data, int *status_ret)
 	struct common_options *common = &options->common;
 	const struct pid_list *pids = &common->pids;
 	struct mistake mistake = {0};
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 	struct probe_error *error;
 	size_t shown = 0;
 
-	grid_init(&grid);
 	grid_title(&grid, "PID", GRID_RIGHT);
 	grid_title(&grid, "PROBE", GRID_LEFT);
 	grid_title(&grid, "STATE", GRID_LEFT);

@@ -450,10 +450,9 @@ struct probe_error *listing_print_text(struct listing *listing)
 {
 	struct probe_error *error = NULL;
 	struct foreign foreign = {0};
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 	struct group group;
 
-	grid_init(&grid);
 	if (listing->show_pid)
 		grid_title(&grid, "PID", GRID_RIGHT);
 	grid_title(&grid, "PROBE", GRID_LEFT);

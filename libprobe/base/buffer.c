@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <float.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +12,8 @@ enum { BUFFER_FIRST_ROOM = 4 << 10 };
 
 static const char hex_digits[] = "0123456789abcdef";
 
-bool buffer_init(struct buffer *buffer)
-{
-	*buffer = (struct buffer){0};
-	buffer->c_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-	return buffer->c_locale != (locale_t)0;
-}
-
 void buffer_deinit(struct buffer *buffer)
 {
-	if (buffer->c_locale)
-		freelocale(buffer->c_locale);
 	free(buffer->data);
 	*buffer = (struct buffer){0};
 }
@@ -142,9 +134,23 @@ void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length)
 	}
 }
 
+static pthread_once_t point_once = PTHREAD_ONCE_INIT;
+static locale_t point;
+
+static void make_point(void)
+{
+	point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+}
+
+locale_t buffer_use_point(void)
+{
+	pthread_once(&point_once, make_point);
+	return uselocale(point);
+}
+
 void buffer_float(struct buffer *buffer, double value)
 {
-	locale_t users = uselocale(buffer->c_locale);
+	locale_t users = buffer_use_point();
 	char text[40];
 
 	for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {

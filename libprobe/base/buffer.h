@@ -11,17 +11,15 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Initialise with {0}. */
 struct buffer {
 	char *data;
-	size_t start;	   /* the bytes before this offset have been written out */
-	size_t length;	   /* end of the contents: bytes from the start of data */
-	size_t room;	   /* allocated bytes */
-	bool no_memory;	   /* some bytes were dropped because memory ran out */
-	locale_t c_locale; /* writes numbers with a decimal point, whatever the user's locale is */
+	size_t start;	/* the bytes before this offset have been written out */
+	size_t length;	/* end of the contents: bytes from the start of data */
+	size_t room;	/* allocated bytes */
+	bool no_memory; /* some bytes were dropped because memory ran out */
 };
 
-/* Returns false if memory is short. A buffer without floating-point numbers may be {0} instead. */
-bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 /*
  * Returns the contents, to which a NUL is added, and deinitialises the buffer; NULL if memory was
@@ -73,6 +71,11 @@ void buffer_signed(struct buffer *buffer, int64_t value);
 /* Writes "0x" and lower-case digits, without leading zeros. */
 void buffer_hex(struct buffer *buffer, uint64_t value);
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
+/*
+ * Makes printf(3) and strtod(3) use a decimal point in this thread, whatever the user's locale is.
+ * Returns the locale for uselocale(3) afterwards.
+ */
+locale_t buffer_use_point(void);
 /* Writes the shortest of %.15g, %.16g, %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
 /* Writes a whole number that fits into 64 bits. Returns false for any other number. */

@@ -21,12 +21,6 @@ struct grid_cell {
 
 /* ---- Filling --------------------------------------------------------------------- */
 
-void grid_init(struct grid *grid)
-{
-	*grid = (struct grid){0};
-	grid->text.no_memory = !buffer_init(&grid->text);
-}
-
 void grid_deinit(struct grid *grid)
 {
 	buffer_deinit(&grid->text);

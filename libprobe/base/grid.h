@@ -28,6 +28,7 @@ enum {
 
 enum { GRID_COLUMNS_MAX = 32 };
 
+/* Initialise with {0}. If memory runs out, text.no_memory is set. */
 struct grid {
 	struct buffer text; /* the text of all cells */
 	struct grid_cell *cells;
@@ -42,8 +43,6 @@ struct grid {
 	} columns[GRID_COLUMNS_MAX];
 };
 
-/* Initialises an empty grid. If memory runs out, now or later, grid->text.no_memory is set. */
-void grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
 /* Adds a column. Its title is the text written since the last cell, followed by `title`. */

@@ -76,7 +76,7 @@ static bool take_keys(
 
 	for (size_t i = 0; i < key_count && done; i++) {
 		struct metric_label label = {.name = names[i]};
-		struct buffer out;
+		AUTO(buffer_deinit) struct buffer out = {0};
 
 		if (value_has_bytes(&keys[i]) && keys[i].kind != PROBE_VALUE_STACK) {
 			label.text = keys[i].bytes;
@@ -84,14 +84,10 @@ static bool take_keys(
 			done = take(&label, data);
 			continue;
 		}
-		done = buffer_init(&out);
-		if (!done)
-			break;
 		metric_key_text(&out, &keys[i], true);
 		label.text = out.data;
 		label.length = out.length;
 		done = !out.no_memory && take(&label, data);
-		buffer_deinit(&out);
 	}
 	/* A program's key may also be the text "(other)". */
 	if (done && value_keys_are_other(keys, key_count))
@@ -594,10 +590,6 @@ static void prepare_bounds(struct text *text, const struct metric_sample *sample
 	if (text->last.count == sample->bound_count &&
 		!memcmp(text->last.bounds, sample->bounds, bytes))
 		return;
-	if (!buffer_init(&scratch)) {
-		text->out.no_memory = true;
-		return;
-	}
 	/* Both formats have the same text, so that a series continues in the other. */
 	for (size_t i = 0; i < sample->bound_count; i++) {
 		scratch.length = 0;
@@ -720,8 +712,6 @@ struct probe_error *probe_metrics_text(const struct probe_metrics *metrics,
 {
 	struct text text = {.is_openmetrics = format == PROBE_METRICS_OPENMETRICS};
 
-	if (!buffer_init(&text.out))
-		return probe_error_no_memory();
 	for (size_t i = 0; i < metrics->source_count; i++) {
 		const struct metric_source *source = &metrics->sources[i];
 		bool is_first = true;

@@ -568,10 +568,8 @@ struct probe_error *probe_otlp_metrics(struct probe_otlp *otlp, const struct pro
 {
 	struct http_message message = {
 		.kind = OTLP_POINTS, .path = "/v1/metrics", .rejected = "\"rejectedDataPoints\""};
-	struct buffer out;
+	struct buffer out = {0};
 
-	if (!buffer_init(&out))
-		return probe_error_no_memory();
 	message.items = otlp_write_points(&out, metrics, clock_now_ns());
 	return post(otlp, &out, &message) ? NULL : probe_error_no_memory();
 }
@@ -583,10 +581,6 @@ void probe_otlp_span(struct probe_otlp *otlp, const struct probe_hit *hit,
 	struct otlp_batch *batch = &otlp->spans;
 	struct otlp_ids ids;
 
-	if (!batch->count && !buffer_init(&batch->out)) {
-		otlp->lost_spans++;
-		return;
-	}
 	otlp_ids_of(otlp, hit, &ids);
 	otlp_write_span(batch, hit, begin, end, program ? program : "unknown", &ids);
 	if (batch->count >= SPANS_MAX || batch->out.length >= SPANS_BYTES)

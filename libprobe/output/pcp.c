@@ -57,10 +57,8 @@ static size_t cut_length(const char *text, size_t length, size_t most)
 
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count)
 {
-	struct buffer out;
+	struct buffer out = {0};
 
-	if (!buffer_init(&out))
-		return NULL;
 	buffer_signed(&out, pid);
 	buffer_char(&out, '/');
 	if (row->begin_name) {
@@ -84,10 +82,8 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 /* Returns a row's tag, its full description. */
 static char *pcp_row_tag(const struct probe_table_row *row)
 {
-	struct buffer out;
+	struct buffer out = {0};
 
-	if (!buffer_init(&out))
-		return NULL;
 	metric_key_text(&out, &row->row.keys[0], true);
 	return buffer_take(&out, NULL);
 }
@@ -109,10 +105,8 @@ static bool add_label(
 {
 	struct pcp_label *label = &instance->labels[instance->label_count];
 	size_t most = PCP_LABEL_BYTES;
-	struct buffer out;
+	struct buffer out = {0};
 
-	if (!buffer_init(&out))
-		return false;
 	for (;;) {
 		length = cut_length(text, length, most);
 		out.length = out.start = 0;

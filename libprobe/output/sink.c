@@ -68,7 +68,7 @@ struct probe_error *sink_create(
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
-	if (!sink->name || !buffer_init(&sink->context.out)) {
+	if (!sink->name) {
 		probe_sink_free(sink);
 		return probe_error_no_memory();
 	}

@@ -60,7 +60,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 void text_real(struct buffer *out, double value, enum text_digits digits)
 {
 	char *at = isfinite(value) ? buffer_reserve(out, 40) : NULL;
-	locale_t before = uselocale(out->c_locale);
+	locale_t before = buffer_use_point();
 
 	if (at)
 		out->length += (size_t)snprintf(at, 40, "%.*g", (int)digits, value);
@@ -72,7 +72,7 @@ void text_real(struct buffer *out, double value, enum text_digits digits)
 void text_duration(struct buffer *out, double ns)
 {
 	char *at = buffer_reserve(out, PROBE_DURATION_BYTES);
-	locale_t before = uselocale(out->c_locale);
+	locale_t before = buffer_use_point();
 
 	if (at) {
 		probe_duration_text(at, ns);
@@ -97,7 +97,7 @@ void text_number(struct buffer *out, long double value)
 		return;
 	}
 	at = buffer_reserve(out, 40);
-	before = uselocale(out->c_locale);
+	before = buffer_use_point();
 	if (at)
 		out->length += (size_t)snprintf(
 			at, 40, "%.*f", fabsl(value) < 1000 ? 2 : 0, (double)value);
@@ -735,12 +735,11 @@ static void text_grid(struct format_context *context, const struct probe_table *
 	size_t key_count = table->key_count, count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 	bool has_coverage = false;
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	for (size_t i = 0; i < count; i++)
 		has_coverage |= rows[i].coverage.refused || rows[i].coverage.overwritten;
 
-	grid_init(&grid);
 	/* A minimum width aligns several tables' numbers. */
 	grid.columns[1].width = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view, has_coverage);
@@ -915,11 +914,10 @@ static void text_calls(struct format_context *context, const struct probe_calls_
 	size_t count, const struct probe_view *view)
 {
 	size_t shown = view->top && view->top < count ? view->top : count;
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 	double whole_ns = 0;
 
 	text_heading(context, view);
-	grid_init(&grid);
 	grid_titles(&grid, "FUNCTION<CALLS>SELF>SHARE>TOTAL>");
 	for (size_t i = 0; i < count; i++)
 		whole_ns += (double)rows[i].sum.self_ns;

@@ -530,7 +530,7 @@ struct probe_error *probe_ctf_create(
 		ctf->description.base_s > CLOCK_MARGIN_S ? CLOCK_MARGIN_S : ctf->description.base_s;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
-	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {
+	if (!ctf->path || !ctf->sites) {
 		probe_ctf_free(ctf);
 		return probe_error_no_memory();
 	}
@@ -560,8 +560,7 @@ void probe_ctf_free(struct probe_ctf *ctf)
 	ctf_kinds_deinit(&ctf->kinds);
 	if (ctf->root >= 0)
 		close(ctf->root);
-	if (ctf->description.classes.c_locale)
-		buffer_deinit(&ctf->description.classes);
+	buffer_deinit(&ctf->description.classes);
 	for (size_t i = 0; i < ctf->class_count; i++)
 		free_names(&ctf->classes[i]);
 	free(ctf->classes);

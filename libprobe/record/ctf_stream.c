@@ -258,7 +258,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	AUTO(buffer_deinit) struct buffer text = {0};
 	int fd;
 
-	if (classes->no_memory || !buffer_init(&text))
+	if (classes->no_memory)
 		return probe_error_no_memory();
 	ctf_describe_trace(&text, part->uuid, part->description, part->lines);
 	buffer_bytes(&text, classes->data, classes->length);

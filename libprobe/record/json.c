@@ -21,18 +21,13 @@ enum { HIGH_HALF = 0xd800, LOW_HALF = 0xdc00, HALVES_END = 0xe000, REPLACEMENT =
 
 bool json_parser_init(struct json_parser *parser)
 {
-	*parser = (struct json_parser){
-		.values = malloc(JSON_VALUES_MAX * sizeof(*parser->values)),
-		.c_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0),
-	};
-	return parser->values && parser->c_locale;
+	*parser = (struct json_parser){.values = malloc(JSON_VALUES_MAX * sizeof(*parser->values))};
+	return parser->values != NULL;
 }
 
 void json_parser_deinit(struct json_parser *parser)
 {
 	free(parser->values);
-	if (parser->c_locale)
-		freelocale(parser->c_locale);
 }
 
 static bool fail(struct json_parser *p, const char *at, const char *why)
@@ -192,7 +187,7 @@ static bool take_float(struct json_parser *p, const char *start, struct json *va
 		if (!skip_digits(p))
 			return false;
 	}
-	users = uselocale(p->c_locale);
+	users = buffer_use_point();
 	value->kind = JSON_FLOAT;
 	value->real = strtod(start, NULL);
 	uselocale(users);

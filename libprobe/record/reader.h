@@ -2,7 +2,6 @@
 #ifndef LIBPROBE_RECORD_READER_H
 #define LIBPROBE_RECORD_READER_H
 
-#include <locale.h>
 
 #include "libprobe/base/error.h"
 #include "libprobe/base/map.h"
@@ -50,7 +49,6 @@ struct json {
 struct json_parser {
 	struct json *values;
 	size_t count;
-	locale_t c_locale; /* "C" locale, because the user's locale may not use a decimal point */
 	char *at, *end;
 	unsigned int depth;
 

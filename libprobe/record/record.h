@@ -2,7 +2,6 @@
 #ifndef LIBPROBE_RECORD_RECORD_H
 #define LIBPROBE_RECORD_RECORD_H
 
-#include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -113,8 +113,7 @@ struct probe_error *probe_calls_create(
 
 	if (!calls)
 		return probe_error_no_memory();
-	error = buffer_init(&calls->text) && buffer_init(&calls->key) ? parse_keys(calls, options)
-								      : probe_error_no_memory();
+	error = parse_keys(calls, options);
 	if (!error)
 		error = probe_spans_create(&spans, &calls->spans);
 	if (error) {
@@ -134,10 +133,8 @@ void probe_calls_free(struct probe_calls *calls)
 	map_clear(&calls->edges);
 	for (size_t i = 0; i < calls->settings.key_count; i++)
 		key_deinit(&calls->settings.keys[i]);
-	if (calls->text.c_locale)
-		buffer_deinit(&calls->text);
-	if (calls->key.c_locale)
-		buffer_deinit(&calls->key);
+	buffer_deinit(&calls->text);
+	buffer_deinit(&calls->key);
 	free(calls);
 }
 

@@ -539,7 +539,6 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 	out->no_memory |= !rows;
 	if (!rows)
 		return;
-	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PROBE<HITS>AFTER>RATE/s>AFTER>CHANGE>");
@@ -641,7 +640,6 @@ static void values_of(struct buffer *out, const struct comparison *comparison,
 	const struct summary_value *first = compared_any(rows);
 	AUTO(grid_deinit) struct grid grid = {0};
 
-	grid_init(&grid);
 	buffer_char(out, '\n');
 	pair_name(out, comparison, pair);
 	buffer_string(out, " by ");
@@ -683,7 +681,6 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 	out->no_memory |= !rows;
 	if (!rows || !count)
 		return;
-	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PAIR<");
@@ -735,7 +732,6 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	out->no_memory |= !rows;
 	if (!rows)
 		return;
-	grid_init(&grid);
 	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
 					comparison->views[SIDE_AFTER]));
 	buffer_char(out, '\n');
@@ -760,14 +756,12 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
 	const struct comparison comparison = {{before, after}, {before_view, after_view}};
 	AUTO_FREE struct compared_top *tops = NULL;
-	struct buffer out;
+	struct buffer out = {0};
 	size_t count = 0;
 
 	if (format != PROBE_SUMMARY_TEXT && format != PROBE_SUMMARY_JSON)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "two records are compared as text or JSON only");
-	if (!buffer_init(&out))
-		return probe_error_no_memory();
 	if (format == PROBE_SUMMARY_JSON) {
 		records(&out, &comparison);
 		compare_json_probes(&out, &comparison);

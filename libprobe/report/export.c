@@ -459,8 +459,7 @@ static void csv_free(void *state)
 		return;
 	if (csv->spool)
 		fclose(csv->spool);
-	if (csv->line.c_locale)
-		buffer_deinit(&csv->line);
+	buffer_deinit(&csv->line);
 	free(csv);
 }
 
@@ -475,7 +474,7 @@ static struct probe_error *csv_create(
 	csv->out = &context->out;
 	csv->columns = settings->options->columns;
 	if (!csv->columns)
-		error = buffer_init(&csv->line) ? spool_open(&csv->spool) : probe_error_no_memory();
+		error = spool_open(&csv->spool);
 	if (error) {
 		csv_free(csv);
 		return error;

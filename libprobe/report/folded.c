@@ -318,9 +318,7 @@ static struct probe_error *folded_create(
 		return probe_error_no_memory();
 	folded->settings = *settings;
 	folded->out = &context->out;
-	error = buffer_init(&folded->text) && buffer_init(&folded->key)
-			? probe_spans_create(&options, &folded->spans)
-			: probe_error_no_memory();
+	error = probe_spans_create(&options, &folded->spans);
 	if (error) {
 		folded_free(folded);
 		return error;

@@ -275,8 +275,7 @@ void instances_deinit(struct probe_summary *summary)
 {
 	map_clear(&summary->values);
 	free(summary->spare);
-	if (summary->text.c_locale)
-		buffer_deinit(&summary->text);
+	buffer_deinit(&summary->text);
 }
 
 /* ---- Sorted rows ------------------------------------------------------------------------- */

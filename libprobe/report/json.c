@@ -255,10 +255,6 @@ static void keys(struct buffer *out, const struct probe_summary *summary, bool f
 	AUTO(buffer_deinit) struct buffer text = {0};
 	size_t count;
 
-	if (!buffer_init(&text)) {
-		out->no_memory = true;
-		return;
-	}
 	tops = summary_tops(summary, &count);
 	for (size_t i = 0; tops && i < count; i++) {
 		const struct summary_top *its = &tops[i];
@@ -365,10 +361,6 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const char *rest = strstr(page_template, place) + 1;
 	AUTO(buffer_deinit) struct buffer json = {0};
 
-	if (!buffer_init(&json)) {
-		out->no_memory = true;
-		return;
-	}
 	summary_json(&json, summary, view, true);
 	buffer_bytes(out, page_template, (size_t)(rest - page_template));
 	/* Strings may hold `</script>` or `<!--`, which would end the element. */

@@ -311,8 +311,6 @@ static struct probe_error *parse_options(
 			PROBE_ERROR_USAGE, "at most %d keys can be given", SUMMARY_KEYS_MAX);
 	summary->key_count = options->key_count;
 	summary->instances = options->pairs;
-	if (options->pairs && !buffer_init(&summary->text))
-		return probe_error_no_memory();
 	for (size_t i = 0; i < options->key_count && !error; i++)
 		error = key_parse(options->keys[i], strlen(options->keys[i]), options->catalogue,
 			(uint8_t)i, &summary->keys[i]);

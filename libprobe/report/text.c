@@ -183,7 +183,6 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	out->no_memory |= !sorted;
 	if (!sorted)
 		return;
-	grid_init(&grid);
 	grid_titles(&grid, "PROBE<HITS>SHARE>RATE/s>");
 	buffer_string(&grid.text, "OVER TIME");
 	if (summary_seconds(summary) > 0) {
@@ -280,7 +279,6 @@ static void values_of(struct buffer *out, const struct probe_summary *summary,
 	size_t shown = limit(count, view);
 	AUTO(grid_deinit) struct grid grid = {0};
 
-	grid_init(&grid);
 	buffer_string(out, " by ");
 	key_print(out, &rows[0]->key);
 	buffer_char(out, '\n');
@@ -329,7 +327,6 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 
 	if (!shown)
 		return;
-	grid_init(&grid);
 	buffer_string(out, "\nthe longest of ");
 	summary_text_pair(out, summary, pair);
 	buffer_char(out, '\n');
@@ -370,7 +367,6 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 	out->no_memory |= !sorted;
 	if (!sorted)
 		return;
-	grid_init(&grid);
 	grid_titles(&grid, "PAIR<COUNT>TOTAL>P50>P90>P99>P99.9>MAX>IN FLIGHT>NO BEGIN>");
 	for (size_t i = 0; i < shown; i++)
 		pair_line(&grid, summary, sorted[i]);
@@ -407,7 +403,6 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 		out->no_memory = true;
 		return;
 	}
-	grid_init(&grid);
 	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
 	buffer_char(out, '\n');
 	text_probe(out, its->probe->provider, its->probe->name);
@@ -489,7 +484,6 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 	out->no_memory |= !sorted;
 	if (!sorted || count < 2)
 		return;
-	grid_init(&grid);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PID>THREADS>HITS>SHARE>COMMAND<");
 	for (size_t i = 0; i < shown; i++) {
@@ -511,7 +505,6 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	out->no_memory |= !sorted;
 	if (!sorted)
 		return;
-	grid_init(&grid);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PID>TID>HITS>SHARE>COMMAND<");
 	for (size_t i = 0; i < shown; i++) {
@@ -565,13 +558,11 @@ struct probe_error *probe_summary_render(const struct probe_summary *summary,
 	enum probe_summary_format format, const struct probe_summary_view *view, char **ret,
 	size_t *length_ret)
 {
-	struct buffer out;
+	struct buffer out = {0};
 
 	if ((unsigned int)format > PROBE_SUMMARY_HTML)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "there is no format %d of summaries", (int)format);
-	if (!buffer_init(&out))
-		return probe_error_no_memory();
 	switch (format) {
 	case PROBE_SUMMARY_TEXT:
 		summary_text(&out, summary, view);

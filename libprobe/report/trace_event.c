@@ -413,8 +413,7 @@ static void trace_free(void *state)
 			free(track->name);
 	}
 	map_clear(&trace->tracks);
-	if (trace->text.c_locale)
-		buffer_deinit(&trace->text);
+	buffer_deinit(&trace->text);
 	free(trace);
 }
 
@@ -433,8 +432,7 @@ static struct probe_error *trace_create(
 		return probe_error_no_memory();
 	trace->settings = *settings;
 	trace->out = &context->out;
-	error = buffer_init(&trace->text) ? probe_spans_create(&options, &trace->spans)
-					  : probe_error_no_memory();
+	error = probe_spans_create(&options, &trace->spans);
 	if (error) {
 		trace_free(trace);
 		return error;

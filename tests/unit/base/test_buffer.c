@@ -95,10 +95,9 @@ static void test_json(void **state)
 		"\"g\":18446744073709551615,\"h\":0.5,\"i\":null,\"j\":\"0x1f\",\"k\":\"0fff\","
 		"\"l\":\"a\\\"b\\\\c\\nd\\u007f\\u009b\u00e4\ufffd\ufffd\ufffd\ufffd\",\"schema\":"
 		"1}\n{\"m\":1e+300}";
-	struct buffer out;
+	struct buffer out = {0};
 
 	(void)state;
-	assert_true(buffer_init(&out));
 	buffer_string(&out, "old\n");
 	json_open(&out, NULL, '{');
 	json_open(&out, "a", '[');

@@ -23,10 +23,9 @@ static void assert_printed(const struct grid *grid, size_t screen, const char *e
 
 static void test_rows_and_notes(void **state)
 {
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	(void)state;
-	grid_init(&grid);
 	buffer_string(&grid.text, "PRO");
 	grid_title(&grid, "BE", GRID_LEFT);
 	grid_title(&grid, "HITS", GRID_RIGHT);
@@ -60,10 +59,9 @@ static void test_rows_and_notes(void **state)
 
 static void test_narrow_screen(void **state)
 {
-	AUTO(grid_deinit) struct grid grid;
+	AUTO(grid_deinit) struct grid grid = {0};
 
 	(void)state;
-	grid_init(&grid);
 	grid_title(&grid, "A", GRID_LEFT);
 	grid_title(&grid, "B", GRID_SHRINKS);
 	grid_title(&grid, "C", GRID_LEFT);

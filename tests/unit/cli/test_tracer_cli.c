@@ -251,13 +251,12 @@ static void hits_cross_the_wire(void **state)
 	const struct probe_session_probe probe = {.provider = "db", .name = "query", .pair = 9};
 	const struct probe_value label = {
 		.kind = PROBE_VALUE_STRING, .bytes = "order 17", .length = 8};
-	struct buffer out;
+	struct buffer out = {0};
 	struct wire_got got;
 	size_t length;
 	char *copy;
 
 	(void)state;
-	assert_true(buffer_init(&out));
 	assert_true(wire_put_hit(&out, PROBE_TAG_END, 0, &label, &hit, &probe, "thread"));
 	length = out.length - out.start;
 	assert_int_equal(length % 8, 0);
@@ -308,11 +307,10 @@ static char *cross(enum probe_tracer_tag tag, const struct probe_value *args, si
 {
 	const struct probe_hit hit = {.args = args, .arg_count = count};
 	const struct probe_session_probe probe = {.provider = "db", .name = "query"};
-	struct buffer out;
+	struct buffer out = {0};
 	size_t length;
 	char *copy;
 
-	assert_true(buffer_init(&out));
 	assert_true(wire_put_hit(&out, tag, 0, NULL, &hit, &probe, NULL));
 	length = out.length - out.start;
 	copy = malloc(length);

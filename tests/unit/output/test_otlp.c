@@ -154,7 +154,6 @@ static void spans_of_processes_are_blocks(void **state)
 	struct otlp_batch batch = {0};
 
 	(void)state;
-	assert_true(buffer_init(&batch.out));
 	otlp_write_span(&batch, &hits[1], &begin, &end, "shop", &ids);
 	otlp_write_span(&batch, &hits[1], &begin, &end, "shop", &child);
 	otlp_write_span(&batch, &hits[2], &begin, &end, "bank", &ids);
@@ -203,7 +202,7 @@ static void points_have_names_units_and_types(void **state)
 			   PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_PAIRS};
 	struct probe_metrics *metrics;
 	struct probe_table *table;
-	struct buffer out;
+	struct buffer out = {0};
 	size_t index;
 
 	(void)state;
@@ -212,7 +211,6 @@ static void points_have_names_units_and_types(void **state)
 	assert_null(probe_table_create(0, &table));
 	assert_null(table_add_rows(table, &row, 1, probes, 2));
 	assert_null(probe_metrics_add(metrics, index, 7, "shop", table));
-	assert_true(buffer_init(&out));
 	/* The histogram, in flight, unmatched, lost; rows left out. */
 	assert_int_equal(otlp_write_points(&out, metrics, 5000), 5);
 	assert_false(out.no_memory);
@@ -256,7 +254,7 @@ static void values_that_are_not_finite_are_strings(void **state)
 			.last = {.kind = PROBE_VALUE_FLOAT, .f = values[i]}};
 		struct probe_metrics *metrics;
 		struct probe_table *table;
-		struct buffer out;
+		struct buffer out = {0};
 		size_t index;
 
 		assert_null(probe_metrics_create(10, &metrics));
@@ -264,7 +262,6 @@ static void values_that_are_not_finite_are_strings(void **state)
 		assert_null(probe_table_create(0, &table));
 		assert_null(table_add_rows(table, &row, 1, &probe, 1));
 		assert_null(probe_metrics_add(metrics, index, 7, "shop", table));
-		assert_true(buffer_init(&out));
 		otlp_write_points(&out, metrics, 5000);
 		has(&out, texts[i]);
 		buffer_deinit(&out);
