@@ -250,15 +250,10 @@ static struct probe_error *name_all(const struct mistake *mistake)
 	struct probe_error *error;
 	AUTO(buffer_deinit) struct buffer out = {0};
 
-	for (size_t i = 0; i < shown; i++) {
-		buffer_string(&out, i ? ", " : "");
-		buffer_unsigned(&out, (uint64_t)mistake->also.items[i]);
-	}
-	if (more) {
-		buffer_string(&out, " and ");
-		buffer_unsigned(&out, more);
-		buffer_string(&out, " more");
-	}
+	for (size_t i = 0; i < shown; i++)
+		buffer_print(&out, "%s%d", i ? ", " : "", (int)mistake->also.items[i]);
+	if (more)
+		buffer_print(&out, " and %zu more", more);
 	error = probe_error_new(mistake->error->code, "%s; the same for %.*s",
 		mistake->error->message, (int)out.length, out.data);
 	probe_error_free(mistake->error);

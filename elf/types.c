@@ -221,10 +221,7 @@ static bool write_enumeration(struct describer *d, Dwarf_Die *type, char ret[PLA
 		} else {
 			number = (Dwarf_Sword)value;
 		}
-		buffer_char(&list, ' ');
-		buffer_signed(&list, number);
-		buffer_char(&list, '=');
-		buffer_string(&list, word);
+		buffer_print(&list, " %jd=%s", (intmax_t)number, word);
 		count++;
 	}
 	d->is_signed = is_signed;
@@ -237,10 +234,7 @@ static bool write_enumeration(struct describer *d, Dwarf_Die *type, char ret[PLA
 		for (char *c = ret; *c; c++)
 			if (!isalnum((unsigned char)*c))
 				*c = '_';
-		buffer_string(&d->words, "words ");
-		buffer_string(&d->words, ret);
-		buffer_char(&d->words, ':');
-		buffer_string(&d->words, bits);
+		buffer_print(&d->words, "words %s:%s", ret, bits);
 		buffer_bytes(&d->words, list.data, list.length);
 		buffer_char(&d->words, '\n');
 	}
@@ -376,12 +370,7 @@ static void write_member(struct describer *d, const char *path, Dwarf_Die *type,
 	} else {
 		return;
 	}
-	buffer_char(&d->probes, ' ');
-	buffer_string(&d->probes, path);
-	buffer_char(&d->probes, ':');
-	buffer_string(&d->probes, text);
-	buffer_char(&d->probes, '@');
-	buffer_string(&d->probes, place);
+	buffer_print(&d->probes, " %s:%s@%s", path, text, place);
 }
 
 static void write_members(struct describer *d, const char *name, Dwarf_Die *type, size_t index)
@@ -542,10 +531,7 @@ static const char *write_args(struct describer *d, Dwarf_Die *function, size_t i
 		if (is_float ? floats == FLOATS_MAX : integers == INTEGERS_MAX)
 			break;
 		why = NULL;
-		buffer_char(&d->probes, ' ');
-		buffer_string(&d->probes, name);
-		buffer_char(&d->probes, ':');
-		buffer_string(&d->probes, text);
+		buffer_print(&d->probes, " %s:%s", name, text);
 		if (is_float)
 			floats++;
 		else
@@ -581,24 +567,16 @@ static void write_function(
 		if (!follow(d, die, DW_AT_abstract_origin, &origin))
 			origin = *die;
 		why = write_args(d, &origin, has_address);
-		if (is_known) {
-			buffer_string(&d->probes, " -> ");
-			buffer_string(&d->probes, returned);
-		}
+		if (is_known)
+			buffer_print(&d->probes, " -> %s", returned);
 	}
 	buffer_char(&d->probes, '\n');
-	if (why) {
-		buffer_string(&d->probes, "means Without its arguments: ");
-		buffer_string(&d->probes, why);
-		buffer_string(&d->probes, ".\n");
-	}
+	if (why)
+		buffer_print(&d->probes, "means Without its arguments: %s.\n", why);
 	copies = map_find(&d->copies, MAP_KEY(map_text(function->symbol)));
-	if (copies && copies->count) {
-		buffer_string(&d->probes, "inlined ");
-		buffer_unsigned(&d->probes, copies->count);
-		buffer_string(&d->probes, copies->count == 1 ? " inlined copy is not traced\n"
-							     : " inlined copies are not traced\n");
-	}
+	if (copies && copies->count)
+		buffer_print(&d->probes, "inlined %ju inlined %s not traced\n",
+			(uintmax_t)copies->count, copies->count == 1 ? "copy is" : "copies are");
 }
 
 /* Returns the function whose entry is at an address, or NULL. */
@@ -762,9 +740,8 @@ static _Noreturn void serve(const struct libdw *libdw, struct object *object,
 		const struct copies *copies =
 			map_find(&d.copies, MAP_KEY(map_text(request->functions->symbol)));
 
-		buffer_unsigned(&d.words, copies->first.start);
-		buffer_char(&d.words, ' ');
-		buffer_unsigned(&d.words, copies->first.end);
+		buffer_print(
+			&d.words, "%" PRIu64 " %" PRIu64, copies->first.start, copies->first.end);
 		write_all(to, d.words.data, d.words.length);
 		_exit(EXIT_SUCCESS);
 	}

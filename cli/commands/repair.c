@@ -28,8 +28,7 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 	static const struct probe_repair none;
 	struct probe_repair done = *repair;
 
-	buffer_string(out, "process ");
-	buffer_unsigned(out, (uint64_t)pid);
+	buffer_print(out, "process %d", (int)pid);
 	done.waiting = done.mended = done.lost = done.sealed_bytes = 0;
 	if (repair->lost)
 		buffer_string(out,
@@ -60,11 +59,11 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 		buffer_string(out,
 			"; a thread may return to the code of a session that is off: repair "
 			"again later");
-	if (repair->sealed_bytes) {
-		buffer_string(out, "; the program has sealed ");
-		buffer_unsigned(out, repair->sealed_bytes >> 10);
-		buffer_string(out, " KiB of probectl's memory: it stays until the program ends");
-	}
+	if (repair->sealed_bytes)
+		buffer_print(out,
+			"; the program has sealed %ju KiB of probectl's memory: it stays until the "
+			"program ends",
+			(uintmax_t)repair->sealed_bytes >> 10);
 	buffer_char(out, '\n');
 }
 

@@ -171,8 +171,7 @@ static void describe_plan(
 	describe_why(detail->reason ? detail->reason : detail->instead, out);
 	if (!detail->together_reason)
 		return;
-	buffer_string(out, "; with the others ");
-	buffer_string(out, probe_plan_name(detail->together));
+	buffer_print(out, "; with the others %s", probe_plan_name(detail->together));
 	describe_why(detail->together_reason, out);
 }
 

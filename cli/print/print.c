@@ -116,11 +116,7 @@ void add_count(struct buffer *out, size_t count, const char *what)
 		return;
 	if (out->length && out->data[out->length - 1] != ' ')
 		buffer_string(out, ", ");
-	buffer_unsigned(out, count);
-	buffer_char(out, ' ');
-	buffer_string(out, what);
-	if (count != 1)
-		buffer_char(out, 's');
+	buffer_print(out, "%zu %s%s", count, what, count == 1 ? "" : "s");
 }
 
 /* ==== Standard output ========================================================================= */

@@ -16,6 +16,7 @@
  * line, the titles, the first line, the line about the selected probe, the second line. On a
  * narrow screen, columns are left out; the name stays.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -463,10 +464,8 @@ static void draw_head(
 
 static void summary_count(struct buffer *text, const char *name, uint64_t count)
 {
-	if (!count)
-		return;
-	buffer_string(text, name);
-	buffer_unsigned(text, count);
+	if (count)
+		buffer_print(text, "%s%" PRIu64, name, count);
 }
 
 static void summary_line(
@@ -487,20 +486,14 @@ static void summary_line(
 		refused += row->refused;
 		lost += row->lost;
 	}
-	buffer_unsigned(&text, (uint64_t)model_rate_all(model));
-	buffer_string(&text, " hits/s  ");
-	buffer_unsigned(&text, hit);
-	buffer_string(&text, " of ");
-	buffer_unsigned(&text, probes);
-	buffer_string(&text, " probes hit");
+	buffer_print(&text, "%" PRIu64 " hits/s  %zu of %zu probes hit",
+		(uint64_t)model_rate_all(model), hit, probes);
 	summary_count(&text, "  not timed ", lost);
 	summary_count(&text, "  without a row for the key ", model_unkeyed(model));
 	summary_count(&text, "  off ", off);
 	summary_count(&text, "  sites refused ", refused);
-	if (model->filter[0]) {
-		buffer_string(&text, "  filter: ");
-		buffer_string(&text, model->filter);
-	}
+	if (model->filter[0])
+		buffer_print(&text, "  filter: %s", model->filter);
 	buffer_char(&text, '\0');
 	draw_line(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
 }
@@ -519,32 +512,23 @@ static void detail_line(
 	}
 	row = &model->rows[model->selected];
 	if (row->refused) {
-		buffer_unsigned(&text, row->refused);
-		buffer_string(&text, row->refused == 1 ? " site refused: " : " sites refused: ");
-		buffer_string(&text, row->reason ? row->reason : "");
+		buffer_print(&text, "%ju site%s refused: %s", (uintmax_t)row->refused,
+			row->refused == 1 ? "" : "s", row->reason ? row->reason : "");
 	} else if (row->coverage.overwritten) {
 		probe_coverage_text(missing, &row->coverage);
-		buffer_string(&text, missing);
-		buffer_string(&text, ": hits are missing");
+		buffer_print(&text, "%s: hits are missing", missing);
 	} else if (!row->on) {
 		buffer_string(&text, "off (space switches it on)");
 	}
-	if (row->ends) {
-		buffer_string(&text, text.length ? "; ends " : "ends ");
-		buffer_string(&text, row->begin);
-	}
-	if (row->unmatched) {
-		buffer_string(&text, ", without a begin ");
-		buffer_unsigned(&text, row->unmatched);
-	}
-	if (row->lost) {
-		buffer_string(&text, text.length ? ", not timed " : "not timed ");
-		buffer_unsigned(&text, row->lost);
-	}
-	if (row->path) {
-		buffer_string(&text, text.length ? "; in " : "in ");
-		buffer_string(&text, row->path);
-	}
+	if (row->ends)
+		buffer_print(&text, "%sends %s", text.length ? "; " : "", row->begin);
+	if (row->unmatched)
+		buffer_print(&text, ", without a begin %ju", (uintmax_t)row->unmatched);
+	if (row->lost)
+		buffer_print(
+			&text, "%snot timed %ju", text.length ? ", " : "", (uintmax_t)row->lost);
+	if (row->path)
+		buffer_print(&text, "%sin %s", text.length ? "; " : "", row->path);
 	buffer_char(&text, '\0');
 	draw_line(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
 }

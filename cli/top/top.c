@@ -280,10 +280,8 @@ static void screen_draw(struct top_screen *screen, const struct top_frame *frame
 
 		if (is_shown(screen, frame, i))
 			continue;
-		buffer_string(out, "\033[");
-		buffer_unsigned(out, i + 1);
-		buffer_string(out, ";1H\033[0m\033[2K");
-		buffer_string(out, looks[line->look][screen->colours]);
+		buffer_print(out, "\033[%zu;1H\033[0m\033[2K%s", i + 1,
+			looks[line->look][screen->colours]);
 		if (line->length)
 			buffer_bytes(out, frame->text.data + line->offset, line->length);
 	}

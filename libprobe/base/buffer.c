@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,20 @@ char *buffer_take(struct buffer *buffer, size_t *length_ret)
 	}
 	buffer_deinit(buffer);
 	return text;
+}
+
+void buffer_print(struct buffer *buffer, const char *format, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		buffer->no_memory = true;
+	else
+		buffer_string(buffer, text);
+	va_end(args);
+	free(text);
 }
 
 /* Makes room at the end: moves the contents to the front, or to a larger block. */

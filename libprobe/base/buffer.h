@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing output buffer for a million lines a second: only floating-point numbers use printf(3).
+ * A growing output buffer for a million lines a second: only floating-point numbers, and
+ * buffer_print() for what is written once, use printf(3).
  */
 #ifndef LIBPROBE_BASE_BUFFER_H
 #define LIBPROBE_BASE_BUFFER_H
@@ -62,6 +63,10 @@ static inline void buffer_char(struct buffer *buffer, char c)
 	*to = c;
 	buffer->length++;
 }
+
+/* Writes as printf(3) does. */
+__attribute__((format(printf, 2, 3))) void buffer_print(
+	struct buffer *buffer, const char *format, ...);
 
 /* Fills a column of `width` bytes, of which `used` are written, with blanks. */
 void buffer_pad(struct buffer *buffer, size_t used, size_t width);

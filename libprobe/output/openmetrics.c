@@ -622,14 +622,8 @@ static void write_header(struct text *text, const struct metric_family *family)
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		if (i == 1 && (!family->unit || !text->is_openmetrics))
 			continue;
-		buffer_string(&text->out, "# ");
-		buffer_string(&text->out, lines[i][0]);
-		buffer_char(&text->out, ' ');
-		buffer_string(&text->out, family->name);
-		buffer_string(&text->out, suffix);
-		buffer_char(&text->out, ' ');
-		buffer_string(&text->out, lines[i][1]);
-		buffer_char(&text->out, '\n');
+		buffer_print(&text->out, "# %s %s%s %s\n", lines[i][0], family->name, suffix,
+			lines[i][1]);
 	}
 }
 

@@ -3,6 +3,7 @@
  * Call stacks by function. Calls from different lines of one function are one frame, unless lines
  * are shown.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,18 +239,16 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 	if (flame.boxes && count)
 		qsort(stacks, count, sizeof(*stacks), compare_stacks);
 	height = TOP + (flame.deepest + 1) * ROW + 2 * MARGIN;
-	buffer_string(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-			   "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
-			   "width=\"1200\" height=\"");
-	buffer_unsigned(out, height);
-	buffer_string(out, "\" viewBox=\"0 0 1200 ");
-	buffer_unsigned(out, height);
-	buffer_string(out, "\">\n<title>Flame graph</title>\n"
-			   "<style>svg{background:#fff}text{font:12px monospace;fill:#000;"
-			   "pointer-events:none}g:hover rect{stroke:#000}</style>\n"
-			   "<text x=\"10\" y=\"18\">");
-	buffer_string(out, names[unit]);
-	buffer_string(out, "; click on a box to enlarge it, on the lowest one for all</text>\n");
+	buffer_print(out,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
+		"width=\"1200\" height=\"%" PRIu64 "\" viewBox=\"0 0 1200 %" PRIu64 "\">\n"
+		"<title>Flame graph</title>\n"
+		"<style>svg{background:#fff}text{font:12px monospace;fill:#000;"
+		"pointer-events:none}g:hover rect{stroke:#000}</style>\n"
+		"<text x=\"10\" y=\"18\">"
+		"%s; click on a box to enlarge it, on the lowest one for all</text>\n",
+		height, height, names[unit]);
 	for (size_t i = 0; i < count && flame.boxes; i++)
 		put_stack(&flame, &stacks[i]);
 	close_boxes(&flame, 0);

@@ -18,6 +18,7 @@
  * their bytes in braces. If the catalogue knows the probe, each argument's name comes before its
  * value, and a number that has a name is replaced by the name.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -772,12 +773,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 			buffer_escaped(out, view->value);
 		}
 		probe_coverage_text(missing, &rows[i].coverage);
-		if (missing[0]) {
-			buffer_string(out, "  (");
-			buffer_string(out, missing);
-			buffer_char(out, ')');
-		}
-		buffer_char(out, '\n');
+		buffer_print(out, missing[0] ? "  (%s)\n" : "\n", missing);
 		text_chart(context, &rows[i], view);
 		buffer_char(out, '\n');
 	}
@@ -806,14 +802,9 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 		if (!row->begin_name || k == i)
 			in_flight += row->row.in_flight;
 	}
-	if (!table->key_count) {
-		buffer_string(out, "in flight ");
-		buffer_unsigned(out, in_flight);
-		buffer_string(out, "  ");
-	}
-	buffer_string(out, "ends without a begin ");
-	buffer_unsigned(out, probe_table_unmatched(table));
-	buffer_char(out, '\n');
+	if (!table->key_count)
+		buffer_print(out, "in flight %" PRIu64 "  ", in_flight);
+	buffer_print(out, "ends without a begin %" PRIu64 "\n", probe_table_unmatched(table));
 }
 
 /* Says that a table without rows has no hits, and why, if that is known. */
@@ -824,9 +815,7 @@ static void nothing_line(
 		buffer_string(out, "no hits\n");
 		return;
 	}
-	buffer_string(out, "no pair was timed: ");
-	buffer_unsigned(out, table->in_flight);
-	buffer_string(out, " in flight");
+	buffer_print(out, "no pair was timed: %" PRIu64 " in flight", table->in_flight);
 	if (probe_table_unmatched(table)) {
 		buffer_string(out, ", ");
 		text_counted(out, probe_table_unmatched(table), " end without a begin",

@@ -11,6 +11,7 @@
  *
  * Percentiles come from the row's own buckets, which are 32 times finer.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,11 +208,7 @@ void text_chart(struct format_context *context, const struct probe_table_row *ro
 			bar_line(out, &bars, bar, view->times);
 	}
 	figures(out, &row->row, view, probe_coverage_is_none(&row->coverage));
-	if (view->columns & PROBE_COLUMN_PAIRS) {
-		buffer_string(out, "in flight ");
-		buffer_unsigned(out, row->row.in_flight);
-		buffer_string(out, "  ends without a begin ");
-		buffer_unsigned(out, row->unmatched);
-		buffer_char(out, '\n');
-	}
+	if (view->columns & PROBE_COLUMN_PAIRS)
+		buffer_print(out, "in flight %" PRIu64 "  ends without a begin %" PRIu64 "\n",
+			row->row.in_flight, row->unmatched);
 }

@@ -407,8 +407,7 @@ static bool join_aliases(struct adding *a, size_t from, size_t end, size_t self)
 		if (strcmp(plain, a->found[self].plain) == 0 ||
 			(i > from && strcmp(plain, a->found[i - 1].plain) == 0))
 			continue;
-		buffer_string(&names, count++ ? ", " : "");
-		buffer_string(&names, plain);
+		buffer_print(&names, "%s%s", count++ ? ", " : "", plain);
 	}
 	free(a->aliases);
 	a->aliases = buffer_take(&names, NULL);

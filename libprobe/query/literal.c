@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Constants and texts in C's syntax (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
 #include <ctype.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/buffer.h"
 #include "libprobe/query/query.h"
 
 static struct probe_error *mistake(const struct expr *expr, const char *at, const char *why)
@@ -74,17 +74,11 @@ static uint64_t take_unit(const char **at, unsigned int base)
 static struct probe_error *parse_floating(
 	const struct expr *expr, const char **at, struct expr_node *node)
 {
-	/* Use the C locale, because the user's locale may have another decimal point. */
-	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
+	locale_t users = buffer_use_point();
 	char *end = NULL;
-	double value;
+	double value = strtod(*at, &end);
 
-	if (!c)
-		return probe_error_no_memory();
-	users = uselocale(c);
-	value = strtod(*at, &end);
 	uselocale(users);
-	freelocale(c);
 	if (isinf(value))
 		return mistake(expr, *at, "the number does not fit a double");
 	if (isalnum((unsigned char)*end) || *end == '_' || *end == '.')

@@ -233,10 +233,8 @@ static void put_place(struct buffer *out, size_t index, const struct probe_arg_m
 		return;
 	}
 	put_arg(out, index);
-	if (!arg->offset)
-		return;
-	buffer_string(out, " + ");
-	buffer_unsigned(out, arg->offset);
+	if (arg->offset)
+		buffer_print(out, " + %ju", (uintmax_t)arg->offset);
 }
 
 static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)

@@ -5,6 +5,7 @@
  * A probe has a class of events for each way of encoding its arguments. The class says which
  * arguments were unreadable, and gives the types and sizes of the others, so events need no tags.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -24,13 +25,7 @@ static void quoted(struct buffer *out, const char *text)
 static void member(struct buffer *out, const char *type, const char *before, const char *name,
 	const char *after)
 {
-	buffer_string(out, "\t\t");
-	buffer_string(out, type);
-	buffer_char(out, ' ');
-	buffer_string(out, before);
-	buffer_string(out, name);
-	buffer_string(out, after);
-	buffer_string(out, ";\n");
+	buffer_print(out, "\t\t%s %s%s%s;\n", type, before, name, after);
 }
 
 /* Opens the context of a stream's packets, whose times have this type. */
@@ -53,11 +48,7 @@ static void event_begin(
 	buffer_c_escaped(out, provider, strlen(provider), '"');
 	buffer_char(out, ':');
 	buffer_c_escaped(out, name, strlen(name), '"');
-	buffer_string(out, "\";\n\tid = ");
-	buffer_unsigned(out, id);
-	buffer_string(out, ";\n\tstream_id = ");
-	buffer_unsigned(out, stream);
-	buffer_string(out, ";\n");
+	buffer_print(out, "\";\n\tid = %" PRIu32 ";\n\tstream_id = %" PRIu32 ";\n", id, stream);
 }
 
 static void environment(struct buffer *out)
@@ -69,9 +60,7 @@ static void environment(struct buffer *out)
 	buffer_string(out, "env {\n\ttracer_name = \"probectl\";\n\ttracer_version = ");
 	quoted(out, PROBE_VERSION);
 	for (size_t i = 0; uname(&host) == 0 && i < 4; i++) {
-		buffer_string(out, ";\n\t");
-		buffer_string(out, values[i][0]);
-		buffer_string(out, " = ");
+		buffer_print(out, ";\n\t%s = ", values[i][0]);
 		quoted(out, values[i][1]);
 	}
 	buffer_string(out, ";\n};\n\n");
@@ -87,23 +76,12 @@ static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated =
 static void counter_clock(
 	struct buffer *out, const char *name, const char *description, const struct ctf_line *line)
 {
-	buffer_string(out, "clock {\n\tname = \"");
-	buffer_string(out, name);
-	buffer_string(out, "\";\n\tdescription = \"");
-	buffer_string(out, description);
-	buffer_string(out, "\";\n\tfreq = ");
-	buffer_unsigned(out, line->frequency);
-	buffer_string(out, ";\n\toffset_s = ");
-	buffer_signed(out, line->offset_s);
-	buffer_string(out, ";\n\toffset = ");
-	buffer_unsigned(out, line->offset);
-	buffer_string(out,
-		";\n\tabsolute = TRUE;\n};\n\n"
-		"typealias integer {\n\tsize = 64; align = 32; signed = false; map = clock.");
-	buffer_string(out, name);
-	buffer_string(out, ".value;\n} := ");
-	buffer_string(out, name);
-	buffer_string(out, "_t;\n\n");
+	buffer_print(out,
+		"clock {\n\tname = \"%s\";\n\tdescription = \"%s\";\n\tfreq = %" PRIu64
+		";\n\toffset_s = %" PRId64 ";\n\toffset = %" PRIu64 ";\n\tabsolute = TRUE;\n};\n\n"
+		"typealias integer {\n"
+		"\tsize = 64; align = 32; signed = false; map = clock.%s.value;\n} := %s_t;\n\n",
+		name, description, line->frequency, line->offset_s, line->offset, name, name);
 }
 
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
@@ -113,12 +91,8 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 	buffer_string(out, "/* CTF 1.8 */\n\n");
 	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
-		buffer_string(out, "typealias integer { size = ");
-		buffer_string(out, sizes[i / 2]);
-		buffer_string(out, i % 2 ? "; align = 8; signed = true; } := int"
-					 : "; align = 8; signed = false; } := uint");
-		buffer_string(out, sizes[i / 2]);
-		buffer_string(out, "_t;\n");
+		buffer_print(out, "typealias integer { size = %s; align = 8; signed = %s%s_t;\n",
+			sizes[i / 2], i % 2 ? "true; } := int" : "false; } := uint", sizes[i / 2]);
 	}
 	buffer_string(out,
 		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
@@ -146,19 +120,19 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 			   "\t\tuint32_t stream_id;\n"
 			   "\t};\n};\n\n");
 	environment(out);
-	buffer_string(out, "clock {\n"
-			   "\tname = \"realtime\";\n"
-			   "\tdescription = \"CLOCK_REALTIME\";\n"
-			   "\tfreq = 1000000000;\n"
-			   "\toffset_s = ");
-	buffer_unsigned(out, description->base_s);
-	buffer_string(out, ";\n\toffset = 0;\n"
-			   "\tabsolute = TRUE;\n};\n\n"
-			   "typealias integer {\n"
-			   "\tsize = 64; align = 8; signed = false; map = clock.realtime.value;\n"
-			   "} := time_t;\n\n"
-			   "stream {\n"
-			   "\tid = 0");
+	buffer_print(out,
+		"clock {\n"
+		"\tname = \"realtime\";\n"
+		"\tdescription = \"CLOCK_REALTIME\";\n"
+		"\tfreq = 1000000000;\n"
+		"\toffset_s = %" PRIu64 ";\n\toffset = 0;\n"
+		"\tabsolute = TRUE;\n};\n\n"
+		"typealias integer {\n"
+		"\tsize = 64; align = 8; signed = false; map = clock.realtime.value;\n"
+		"} := time_t;\n\n"
+		"stream {\n"
+		"\tid = 0",
+		description->base_s);
 	packet_context(out, "time_t");
 	buffer_string(out, "\t};\n"
 			   "\tevent.header := struct {\n"
@@ -259,8 +233,7 @@ void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id cloc
 	static const char *const times[] = {
 		[CTF_CLOCK_COUNTER] = "counter_t", [CTF_CLOCK_MONOTONIC] = "monotonic_t"};
 
-	buffer_string(out, "stream {\n\tid = ");
-	buffer_unsigned(out, kind);
+	buffer_print(out, "stream {\n\tid = %" PRIu32, kind);
 	packet_context(out, times[clock]);
 	buffer_string(out, "\t\tint32_t pid;\n"
 			   "\t};\n"

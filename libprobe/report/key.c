@@ -338,13 +338,12 @@ void key_print(struct buffer *out, const struct key *key)
 		buffer_string(out, words[key->kind]);
 		return;
 	}
-	buffer_string(out, key->kind == KEY_NORM ? "norm(" : "");
-	buffer_string(out, key->kind == KEY_ARG	     ? "arg"
-			   : key->kind == KEY_SYMBOL ? "sym(arg"
-						     : "str(arg");
-	buffer_unsigned(out, key->arg);
-	buffer_string(out, key->kind == KEY_ARG ? "" : ")");
-	buffer_string(out, key->kind == KEY_NORM ? ")" : "");
+	buffer_print(out,
+		key->kind == KEY_ARG	  ? "arg%u"
+		: key->kind == KEY_SYMBOL ? "sym(arg%u)"
+		: key->kind == KEY_NORM	  ? "norm(str(arg%u))"
+					  : "str(arg%u)",
+		key->arg);
 }
 
 static struct probe_value signed_value(int64_t value)

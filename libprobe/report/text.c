@@ -9,6 +9,7 @@
  *	postgresql:query__start    617284  50.0%  123000  ▃▄▄▅▇█▇▅▄▄▄▃
  *	...
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,20 +65,16 @@ static void share_cell(struct grid *grid, uint64_t part, uint64_t whole)
 static void local_time(struct buffer *out, uint64_t time_ns)
 {
 	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
-	char text[64], zone[16], millis[8];
+	char text[64], zone[16];
 	struct tm tm;
 
 	if (!localtime_r(&second, &tm) || !strftime(text, sizeof(text), "%F %T", &tm) ||
 		!strftime(zone, sizeof(zone), " %z", &tm)) {
-		buffer_unsigned(out, time_ns);
-		buffer_string(out, "ns");
+		buffer_print(out, "%" PRIu64 "ns", time_ns);
 		return;
 	}
-	snprintf(millis, sizeof(millis), ".%03u",
-		(unsigned int)(time_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
-	buffer_string(out, text);
-	buffer_string(out, millis);
-	buffer_string(out, zone);
+	buffer_print(out, "%s.%03u%s", text, (unsigned int)(time_ns % NSEC_PER_SEC / NSEC_PER_MSEC),
+		zone);
 }
 
 static void header(struct buffer *out, const struct probe_summary *summary,
@@ -90,11 +87,8 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, ": ");
 	if (!summary->events) {
 		buffer_string(out, "no hits");
-		if (summary->lost) {
-			buffer_string(out, ", ");
-			buffer_unsigned(out, summary->lost);
-			buffer_string(out, " lost");
-		}
+		if (summary->lost)
+			buffer_print(out, ", %" PRIu64 " lost", summary->lost);
 		buffer_char(out, '\n');
 		return;
 	}
@@ -107,8 +101,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 		summary_rate(out, summary, summary->hits);
 		buffer_string(out, " a second, ");
 	}
-	buffer_unsigned(out, summary->lost);
-	buffer_string(out, " lost");
+	buffer_print(out, "%" PRIu64 " lost", summary->lost);
 	if (summary->lost) {
 		buffer_string(out, " (");
 		share_text(out, summary->lost, summary->lost + summary->hits);
