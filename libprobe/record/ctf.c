@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/record/record.h"
@@ -166,6 +167,7 @@ static void free_names(struct ctf_class *class)
 	free((void *)class->provider);
 	free((void *)class->name);
 	free((void *)class->path);
+	free((void *)class->labels);
 }
 
 static uint8_t code_of(const struct probe_value *value, uint8_t size)
@@ -202,7 +204,8 @@ static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_cla
 	copy.provider = strdup(class->provider);
 	copy.name = strdup(class->name);
 	copy.path = strdup(class->path);
-	if (!copy.provider || !copy.name || !copy.path ||
+	copy.labels = strdup(class->labels);
+	if (!copy.provider || !copy.name || !copy.path || !copy.labels ||
 		!ARRAY_ROOM(ctf->classes, ctf->class_count)) {
 		free_names(&copy);
 		return probe_error_no_memory();
@@ -224,7 +227,8 @@ static struct probe_error *find_class(
 			memcmp(ctf->classes[i].numbers, class->numbers, class->arg_count) == 0 &&
 			strcmp(ctf->classes[i].name, class->name) == 0 &&
 			strcmp(ctf->classes[i].provider, class->provider) == 0 &&
-			strcmp(ctf->classes[i].path, class->path) == 0))
+			strcmp(ctf->classes[i].path, class->path) == 0 &&
+			strcmp(ctf->classes[i].labels, class->labels) == 0))
 		i++;
 	*ret = (uint32_t)i;
 	return i < ctf->class_count ? NULL : add_class(ctf, class);
@@ -237,6 +241,8 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 	struct ctf_site *seen = &ctf->sites[(hit->pc ^ hit->pc >> 10) % CACHE_ENTRIES];
 	const struct probe_session_probe *probe = &session->probes[hit->probe];
 	const struct record_layout *layout = NULL;
+	AUTO_FREE char *labels = NULL;
+	struct ctf_class class;
 	bool is_same = seen->pc == hit->pc && seen->session == session &&
 		       seen->probe == hit->probe && seen->class.arg_count == hit->arg_count;
 
@@ -249,6 +255,9 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 	for (size_t i = 0; i < session->site_count && !layout; i++)
 		if (session->sites[i].pc == hit->pc && session->sites[i].probe == hit->probe)
 			layout = &session->sites[i].layout;
+	labels = ctf_labels(probe, hit->arg_count);
+	if (!labels)
+		return probe_error_no_memory();
 	*seen = (struct ctf_site){.pc = hit->pc,
 		.session = session,
 		.probe = hit->probe,
@@ -266,7 +275,9 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 		/* Not the index if the session records only some arguments. */
 		seen->class.numbers[i] = arg ? arg->number : (uint8_t)i;
 	}
-	return find_class(ctf, &seen->class, &seen->id);
+	class = seen->class;
+	class.labels = labels;
+	return find_class(ctf, &class, &seen->id);
 }
 
 /* ==== Losses after a write error ============================================================== */

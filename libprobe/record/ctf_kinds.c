@@ -92,11 +92,13 @@ static bool ctf_form_init(
 /* ---- Finding the kind of a session ------------------------------------------------- */
 
 /*
- * Describes a session's sites as a kind, with borrowed strings. Returns false if its records cannot
- * be CTF events unchanged.
+ * Describes a session's sites as a kind, with borrowed strings, but for `labels`. *ok_ret is false
+ * if its records cannot be CTF events unchanged.
  */
-static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
+static struct probe_error *describe_session(
+	const struct probe_session *s, struct ctf_kind *ret, bool *ok_ret)
 {
+	*ok_ret = true;
 	ret->clock = ctf_clock_of(&s->clock);
 	for (size_t i = 0; i < s->site_count; i++) {
 		const struct probe_session_probe *probe = &s->probes[s->sites[i].probe];
@@ -105,11 +107,14 @@ static bool describe_session(const struct probe_session *s, struct ctf_kind *ret
 		site->provider = (char *)probe->provider;
 		site->name = (char *)probe->name;
 		site->path = (char *)probe->path;
+		site->labels = ctf_labels(probe, s->sites[i].layout.arg_count);
+		if (!site->labels)
+			return probe_error_no_memory();
 		if (!ctf_form_init(&s->sites[i].layout, &site->form, &ret->forms[i]))
-			return false;
+			*ok_ret = false;
 	}
 	ret->site_count = s->site_count;
-	return true;
+	return NULL;
 }
 
 static bool agree(const struct ctf_kind *a, const struct ctf_kind *b)
@@ -120,6 +125,7 @@ static bool agree(const struct ctf_kind *a, const struct ctf_kind *b)
 		if (strcmp(a->sites[i].provider, b->sites[i].provider) != 0 ||
 			strcmp(a->sites[i].name, b->sites[i].name) != 0 ||
 			strcmp(a->sites[i].path, b->sites[i].path) != 0 ||
+			strcmp(a->sites[i].labels, b->sites[i].labels) != 0 ||
 			memcmp(&a->sites[i].form, &b->sites[i].form, sizeof(a->sites[i].form)) !=
 				0 ||
 			memcmp(&a->forms[i], &b->forms[i], sizeof(a->forms[i])) != 0)
@@ -132,6 +138,7 @@ static void free_site(struct ctf_kind_site *site)
 	free(site->provider);
 	free(site->name);
 	free(site->path);
+	free(site->labels);
 }
 
 static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *session)
@@ -141,10 +148,11 @@ static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *
 		struct ctf_kind_site copy = {.form = site->form,
 			.provider = strdup(site->provider),
 			.name = strdup(site->name),
-			.path = strdup(site->path)};
+			.path = strdup(site->path),
+			.labels = strdup(site->labels)};
 
-		if (!copy.provider || !copy.name || !copy.path || !ARRAY_ROOM(kind->sites, i) ||
-			!ARRAY_ROOM(kind->forms, i)) {
+		if (!copy.provider || !copy.name || !copy.path || !copy.labels ||
+			!ARRAY_ROOM(kind->sites, i) || !ARRAY_ROOM(kind->forms, i)) {
 			free_site(&copy);
 			return probe_error_no_memory();
 		}
@@ -205,6 +213,7 @@ struct probe_error *ctf_kinds_find(
 	const struct probe_session_options *o = &s->options;
 	struct ctf_kind session = {0};
 	struct probe_error *error = NULL;
+	bool ok = false;
 
 	source->never |= o->kind != PROBE_SESSION_RECORD || o->overwrite || o->spans || s->opened;
 	if (source->never || (source->kind && source->agreed == s->site_count))
@@ -213,10 +222,13 @@ struct probe_error *ctf_kinds_find(
 	session.forms = calloc(s->site_count + 1, sizeof(*session.forms));
 	if (!session.sites || !session.forms)
 		error = probe_error_no_memory();
-	else if (describe_session(s, &session))
-		error = find_for(kinds, description, source, &session);
 	else
-		source->never = true;
+		error = describe_session(s, &session, &ok);
+	if (!error && ok)
+		error = find_for(kinds, description, source, &session);
+	source->never |= !error && !ok;
+	for (size_t i = 0; session.sites && i < s->site_count; i++)
+		free(session.sites[i].labels);
 	free(session.sites);
 	free(session.forms);
 	return error;

@@ -5,6 +5,7 @@
  * A probe has a class of events for each way of encoding its arguments. The class says which
  * arguments were unreadable, and gives the types and sizes of the others, so events need no tags.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -166,7 +167,47 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 		counter_clock(out, "monotonic", "CLOCK_MONOTONIC", &lines[CTF_CLOCK_MONOTONIC]);
 }
 
-enum { NAME_BYTES = 24, BITS = 8 };
+enum { LABEL_MAX = 100, NAME_BYTES = LABEL_MAX + 40, BITS = 8 };
+
+char *ctf_labels(const struct probe_session_probe *probe, size_t count)
+{
+	const struct probe_meaning *meaning = probe->meaning;
+	struct buffer out = {0};
+	size_t used = 0;
+
+	for (size_t i = 0; meaning && i < count && i < PROBE_ARGS_MAX; i++) {
+		const struct probe_arg_meaning *arg =
+			probe->args[i] < meaning->arg_count ? &meaning->args[probe->args[i]] : NULL;
+
+		for (const char *at = arg && arg->place ? arg->name : ""; *at; at++)
+			buffer_char(&out, isalnum((unsigned char)*at) ? *at : '_');
+		used = arg && arg->place ? out.length : used;
+		buffer_char(&out, ',');
+	}
+	out.length = used;
+	return buffer_take(&out, NULL);
+}
+
+/*
+ * Writes the name of a value: argN for the probe's argument N; argN_PLACE the second time, and
+ * LABEL_argN_PLACE for a member of a structure.
+ */
+static void name_value(
+	const char *labels, unsigned int number, size_t place, bool again, char ret[NAME_BYTES])
+{
+	size_t length;
+
+	for (size_t i = 0; i < place && *labels; i++)
+		labels += strcspn(labels, ",") + 1;
+	length = strcspn(labels, ",");
+	if (length)
+		snprintf(ret, NAME_BYTES, "%.*s_arg%u_%zu",
+			length < LABEL_MAX ? (int)length : LABEL_MAX, labels, number, place);
+	else if (again)
+		snprintf(ret, NAME_BYTES, "arg%u_%zu", number, place);
+	else
+		snprintf(ret, NAME_BYTES, "arg%u", number);
+}
 
 static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 {
@@ -176,7 +217,7 @@ static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 		[CTF_TEXT] = "uint",
 		[CTF_KNOWN] = "uint"};
 	unsigned int kind = code & 7;
-	char text[40];
+	char text[NAME_BYTES + 16];
 
 	if (kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[kind]) {
 		snprintf(text, sizeof(text), "%s%u_t", kinds[kind], 8U * (code >> CTF_SIZE_SHIFT));
@@ -211,10 +252,7 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 		while (class->numbers[first] != class->numbers[i])
 			first++;
 		/* An argument may be recorded both as a number and as a string. */
-		if (first < i)
-			snprintf(name, NAME_BYTES, "arg%u_%zu", class->numbers[i], i);
-		else
-			snprintf(name, NAME_BYTES, "arg%u", class->numbers[i]);
+		name_value(class->labels, class->numbers[i], i, first < i, name);
 		describe_arg(out, name, class->codes[i]);
 	}
 	buffer_string(out, "\t};\n};\n\n");
@@ -254,9 +292,9 @@ void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id cloc
 			   "\t};\n};\n\n");
 }
 
-/* Writes the name of a field: argN for the probe's argument N; argN_PLACE the second time. */
-static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
+static void name_field(const struct ctf_kind_site *site, size_t index, char ret[NAME_BYTES])
 {
+	const struct ctf_form *form = &site->form;
 	const struct ctf_field *field = &form->fields[index];
 	const char *suffix = (field->code & 7) == CTF_TEXT    ? "_text"
 			     : (field->code & 7) == CTF_KNOWN ? "_string"
@@ -266,10 +304,8 @@ static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_
 	for (size_t i = 0; i < index; i++)
 		again |= form->fields[i].number == field->number &&
 			 form->fields[i].place != field->place;
-	if (again)
-		snprintf(ret, NAME_BYTES, "arg%u_%u%s", field->number, field->place, suffix);
-	else
-		snprintf(ret, NAME_BYTES, "arg%u%s", field->number, suffix);
+	name_value(site->labels, field->number, field->place, again, ret);
+	strcat(ret, suffix);
 }
 
 static void fixed_part(struct buffer *out, const char *name, uint8_t code)
@@ -298,8 +334,9 @@ static void fixed_part(struct buffer *out, const char *name, uint8_t code)
 }
 
 /* A bit for each capture, padded to whole bytes. */
-static void mask(struct buffer *out, const struct ctf_form *form)
+static void mask(struct buffer *out, const struct ctf_kind_site *site)
 {
+	const struct ctf_form *form = &site->form;
 	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
 	const char *type = "integer { size = 1; align = 8; signed = false; }";
 	char name[NAME_BYTES], rest[64];
@@ -307,7 +344,7 @@ static void mask(struct buffer *out, const struct ctf_form *form)
 	for (size_t i = 0; i < form->count; i++) {
 		if ((form->fields[i].code & 7) == CTF_UNREADABLE)
 			continue;
-		name_field(form, i, name);
+		name_field(site, i, name);
 		member(out, type, "", name, "_readable");
 		type = "bit_t";
 	}
@@ -327,15 +364,15 @@ void ctf_describe_site(
 	quoted(out, site->path);
 	buffer_string(out, ";\n\tfields := struct {\n");
 	for (size_t i = 0; i < form->count; i++) {
-		name_field(form, i, name);
+		name_field(site, i, name);
 		fixed_part(out, name, form->fields[i].code);
 	}
 	if (form->captures)
-		mask(out, form);
+		mask(out, site);
 	for (size_t i = 0; i < form->count; i++) {
 		unsigned int code = form->fields[i].code & 7;
 
-		name_field(form, i, name);
+		name_field(site, i, name);
 		snprintf(length, sizeof(length), "[_%s_length]", name);
 		if (code == CTF_BYTES)
 			member(out, "byte_t", "", name, length);

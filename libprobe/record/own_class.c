@@ -490,6 +490,20 @@ static bool is_unused(const struct fields *fields, size_t index)
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
 }
 
+/* Returns the length of LABEL in a field LABEL_argN_I (ctf_metadata.c); 0 for other names. */
+static size_t label_length(const char *name)
+{
+	size_t length = 0;
+	unsigned int arg, place;
+	int end = 0;
+
+	for (const char *at = name; (at = strstr(at, "_arg")); at++)
+		length = (size_t)(at - name);
+	if (length && sscanf(name + length, "_arg%2u_%2u%n", &arg, &place, &end) != 2)
+		return 0;
+	return name[length + (size_t)end] ? 0 : length;
+}
+
 /* Returns 1 + N for a field argN or argN_I (ctf_metadata.c); 0 for other names. */
 static uint8_t arg_number(const char *name)
 {
@@ -523,13 +537,27 @@ static struct probe_value value_of(const struct fields *fields, size_t arg)
 	return value;
 }
 
+/* Names a value that is a member of a structure. Returns false if out of memory. */
+static bool label(const char *name, size_t value, struct own_class *class)
+{
+	size_t length = label_length(name);
+
+	if (!length || value >= ARCH_ARGS_MAX)
+		return true;
+	class->values[value].number = (uint8_t)(PROBE_ARGS_MAX + 1 + value);
+	class->labels[value] = strndup(name, length);
+	class->event.labels = (const char *const *)class->labels;
+	return class->labels[value] != NULL;
+}
+
 /* Makes a value for each argument. Returns false if out of memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
 	bool is_placed[OWN_FIELDS_MAX] = {0};
 
 	class->values = calloc(fields->count + 1, sizeof(*class->values));
-	if (!class->values)
+	class->labels = calloc(fields->count + 1, sizeof(*class->labels));
+	if (!class->values || !class->labels)
 		return false;
 	for (size_t i = 0; i < fields->count; i++) {
 		size_t arg = arg_of(fields, i);
@@ -539,12 +567,14 @@ static bool make_values(struct fields *fields, struct own_class *class)
 		if (!is_placed[arg]) {
 			is_placed[arg] = true;
 			fields->known[arg].value = fields->values;
-			class->values[fields->values++] = value_of(fields, arg);
+			class->event.arg_count = (size_t)fields->values + 1;
+			class->values[fields->values] = value_of(fields, arg);
+			if (!label(fields->structure->fields[arg].name, fields->values++, class))
+				return false;
 		}
 		fields->known[i].value = fields->known[arg].value;
 	}
 	class->event.args = class->values;
-	class->event.arg_count = fields->values;
 	return true;
 }
 
@@ -856,9 +886,14 @@ void own_trace_free(struct own_trace *trace)
 		struct own_stream_class *stream = &trace->streams[i];
 
 		for (size_t k = 0; k < stream->class_count; k++) {
-			free((char *)stream->classes[k].event.provider);
-			free(stream->classes[k].values);
-			free(stream->classes[k].steps);
+			struct own_class *class = &stream->classes[k];
+
+			for (size_t i = 0; class->labels && i < class->event.arg_count; i++)
+				free(class->labels[i]);
+			free(class->labels);
+			free((char *)class->event.provider);
+			free(class->values);
+			free(class->steps);
 		}
 		free(stream->classes);
 		free(stream->packet);

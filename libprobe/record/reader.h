@@ -396,6 +396,7 @@ struct own_class {
 	/* constant members of all events of this class; `provider` is owned */
 	struct probe_event event;
 	struct probe_value *values;
+	char **labels;	    /* of values, as in struct probe_event; owned */
 	struct step *steps; /* steps that decode the event's context and fields */
 };
 

@@ -192,7 +192,15 @@ struct ctf_class {
 	uint8_t arg_count;
 	uint8_t codes[ARCH_ARGS_MAX];	/* encoding of each argument: enum ctf_code */
 	uint8_t numbers[ARCH_ARGS_MAX]; /* number of each argument in the probe */
+	const char *labels;		/* as of ctf_labels() */
 };
+
+/*
+ * Returns the names of members of structures among a probe's values, as identifiers, with a comma
+ * between values: ",order_id" if only the second value is a member, order->id; "" if none is. The
+ * caller frees it. NULL if out of memory.
+ */
+char *ctf_labels(const struct probe_session_probe *probe, size_t arg_count);
 
 /* Appends class number `id` to the metadata. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id);
@@ -256,7 +264,8 @@ struct ctf_form {
 };
 
 struct ctf_kind_site {
-	char *provider, *name, *path; /* owned: provider, name and file of the probe */
+	/* owned: provider, name and file of the probe; as of ctf_labels() */
+	char *provider, *name, *path, *labels;
 	struct ctf_form form;
 	bool described;
 };

@@ -440,8 +440,9 @@ static uint8_t number_of(const struct probe_value *value, size_t index)
 
 /* Counts an argument's value, which may become a key. */
 static RARE struct probe_error *guess_key(struct probe_summary *summary,
-	struct summary_probe *probe, size_t index, const struct probe_value *value)
+	struct summary_probe *probe, const struct probe_event *event, size_t index)
 {
+	const struct probe_value *value = &event->args[index];
 	struct probe_value text;
 	struct probe_error *error;
 
@@ -457,6 +458,11 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (!probe->tops[index] && summary->auto_keys++ >= SUMMARY_AUTO_KEYS_MAX) {
 		probe->no_top[index] = true;
 		return NULL;
+	}
+	if (event->labels && event->labels[index] && !probe->labels[index]) {
+		probe->labels[index] = strdup(event->labels[index]);
+		if (!probe->labels[index])
+			return probe_error_no_memory();
 	}
 	error = add_key(summary, probe, index, value);
 	if (error || value->kind == PROBE_VALUE_STRING ||
@@ -488,7 +494,7 @@ static struct probe_error *guess_keys(
 		if (probe->tops[i] && top_again(probe->tops[i], value))
 			probe->numbers[i] = number_of(value, i);
 		else
-			error = guess_key(summary, probe, i, value);
+			error = guess_key(summary, probe, event, i);
 	}
 	return error;
 }

@@ -39,7 +39,7 @@ struct begun_words {
 /* Gets the event's string argument with the lowest number. Returns false if it has none. */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
-	size_t first = ARCH_ARGS_MAX;
+	size_t first = SIZE_MAX;
 
 	for (size_t i = 0; i < event->arg_count; i++) {
 		const struct probe_value *value = &event->args[i];
@@ -50,7 +50,7 @@ static bool first_string(const struct probe_event *event, struct key *ret)
 			first = number;
 	}
 	*ret = (struct key){.kind = KEY_STRING, .arg = (uint8_t)first};
-	return first < ARCH_ARGS_MAX;
+	return first < SIZE_MAX;
 }
 
 /*

@@ -53,14 +53,23 @@ static bool unwrap(const char **text, size_t *length, const char *word)
 	return true;
 }
 
+/* Is this a name, perhaps of a member, such as order->id? */
 static bool is_name(const char *text, size_t length)
 {
-	if (!length || isdigit((unsigned char)*text) || catalogue_is_reserved(text, length))
-		return false;
-	for (size_t i = 0; i < length; i++)
-		if (!isalnum((unsigned char)text[i]) && text[i] != '_')
-			return false;
-	return true;
+	size_t name = expr_word_length(text);
+
+	return name && !isdigit((unsigned char)*text) && !catalogue_is_reserved(text, name) &&
+	       name + expr_members_length(text + name) == length;
+}
+
+/* Does a record call a member by this label? It has `_` for the other characters (ctf_labels()). */
+static bool is_label(const char *label, const char *word)
+{
+	while (*label && (*label == *word || (*label == '_' && !isalnum((unsigned char)*word)))) {
+		label++;
+		word++;
+	}
+	return !*label && !*word;
 }
 
 static void name_free(struct key_name *name)
@@ -179,6 +188,13 @@ static bool name_find(struct key_name *name, const struct probe_event *event, st
 	const struct known *known;
 	struct known fresh, *added;
 
+	for (size_t i = 0; event->labels && i < event->arg_count; i++)
+		if (event->labels[i] && is_label(event->labels[i], name->word)) {
+			*ret = (struct key){.kind = KEY_ARG, .arg = (uint8_t)(PROBE_ARGS_MAX + i)};
+			if (name->is_norm || event->args[i].kind == PROBE_VALUE_STRING)
+				ret->kind = name->is_norm ? KEY_NORM : KEY_STRING;
+			return name->found = true;
+		}
 	for (size_t i = 0; i < event->arg_count; i++)
 		if (event->args[i].number && event->args[i].number != i + 1)
 			arg_count = SIZE_MAX;
@@ -336,6 +352,10 @@ void key_print(struct buffer *out, const struct key *key)
 	}
 	if (key->kind < sizeof(words) / sizeof(words[0]) && words[key->kind]) {
 		buffer_string(out, words[key->kind]);
+		return;
+	}
+	if (key->label) {
+		buffer_string(out, key->label);
 		return;
 	}
 	buffer_print(out,

@@ -92,6 +92,7 @@ struct key {
 	/* argument; for KEY_NAME the key's index in its list */
 	uint8_t arg;
 	struct key_name *name; /* for KEY_NAME: owned, but copies of the key borrow it; else NULL */
+	const char *label;     /* borrowed: a member's name in the record; NULL for others */
 };
 
 /*
@@ -266,8 +267,9 @@ struct summary_probe {
 	/* the key or argument has no table */
 	bool no_top[SUMMARY_KEYS_MAX];
 	uint8_t settled; /* number of leading elements of no_top[] that are true */
-	/* arguments of tops[] if the user names no key */
+	/* if the user names no key: arguments of tops[], and names of members among them (owned) */
 	uint8_t numbers[SUMMARY_KEYS_MAX];
+	char *labels[SUMMARY_KEYS_MAX];
 	uint64_t bins[SUMMARY_BINS];
 };
 _Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");

@@ -163,7 +163,8 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 			if (!summary->key_count)
 				tops[count].key =
 					(struct key){.kind = is_string(top) ? KEY_STRING : KEY_ARG,
-						.arg = probe->numbers[k]};
+						.arg = probe->numbers[k],
+						.label = probe->labels[k]};
 			count++;
 		}
 	}
@@ -349,8 +350,10 @@ void probe_summary_free(struct probe_summary *summary)
 	instances_deinit(summary);
 	callers_deinit(summary);
 	for (size_t i = 0; i < summary->probe_count; i++)
-		for (size_t k = 0; k < SUMMARY_KEYS_MAX; k++)
+		for (size_t k = 0; k < SUMMARY_KEYS_MAX; k++) {
 			top_free(summary->probes[i]->tops[k]);
+			free(summary->probes[i]->labels[k]);
+		}
 	free(summary->probes);
 	map_clear(&summary->probes_by_name);
 	map_clear(&summary->threads);

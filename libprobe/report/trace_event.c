@@ -126,12 +126,15 @@ static void add_args(struct buffer *out, const char *prefix, const struct probe_
 	for (size_t i = 0; i < event->arg_count; i++) {
 		const struct probe_value *value = &event->args[i];
 		unsigned int number = value->number ? value->number - 1U : (unsigned int)i;
-		char name[48], second[24] = "";
+		char name[160], second[24] = "";
 
 		/* The argument was also recorded as a string. */
 		if (probe_event_arg(event, number, false) != value)
 			snprintf(second, sizeof(second), "_%zu", i);
-		snprintf(name, sizeof(name), "%sarg%u%s", prefix, number, second);
+		if (event->labels && event->labels[i])
+			snprintf(name, sizeof(name), "%s%s", prefix, event->labels[i]);
+		else
+			snprintf(name, sizeof(name), "%sarg%u%s", prefix, number, second);
 		add_value(out, name, value);
 	}
 }

@@ -50,6 +50,11 @@ struct probe_event {
 	 * the same string. 0 if this is not guaranteed.
 	 */
 	uint64_t texts;
+	/*
+	 * Names of members of structures, by index in args[], in identifiers: "order_id" for
+	 * order->id; NULL for the other values. NULL if the event has none.
+	 */
+	const char *const *labels;
 };
 
 struct probe_session_probe;

@@ -37,7 +37,8 @@ struct probe_value {
 	bool truncated; /* the original string or bytes were longer */
 	/*
 	 * For an argument of an event: the number of the probe's argument, plus 1. 0 if the number
-	 * is the index in the event.
+	 * is the index in the event. Above PROBE_ARGS_MAX, the value is a member of a structure,
+	 * and labels[] of the event has its name.
 	 */
 	uint8_t number;
 	/* For PROBE_VALUE_TEXT: true if the catalogue says that the argument is a string. */

@@ -162,6 +162,22 @@ done
 "$PROBECTL" report -k note parts/000001 | grep -q '100.0%  "*hello' || fail "report of a part"
 "$PROBECTL" export -F trace-event -k before record | grep -q '"name":"LOST"' || fail "export -k"
 
+# by RECORD KEY: the only value of a key, as a report has it
+by()
+{
+	"$PROBECTL" report -k "$2" "$1" | sed -n '/ by /,$p' | awk '$2 == "100.0%" { print $3; exit }'
+}
+"$PROBECTL" record -o members -n 20 -p $pid \
+	'fn:shop:charge(order->id, order->place.y, order->customer->name, amount)' 2>err || fail "members: $(cat err)"
+same "a member of a record of a session that stayed" "$(by kept 'order->id')" -5
+same "a member" "$(by members 'order->id')" -5
+same "a member of a member" "$(by members 'order->place.y')" -4
+same "a text" "$(by members 'order->customer->name')" '"Ada"'
+"$PROBECTL" report -k order members >out 2>err && fail "a pointer that was not recorded: $(cat out)"
+"$PROBECTL" report members | grep -q "^fn:shop:charge by order__customer__name$" || fail "guessed: $("$PROBECTL" report members)"
+"$PROBECTL" export -F trace-event members | grep -q '"order__id":-5' || fail "export of members"
+grep -q "order__id_arg0_0;" members/metadata || fail "the name of a field"
+
 # ---- Names that no expression has, and that several arguments share ------------------
 
 cat >packs.cc <<'C'
