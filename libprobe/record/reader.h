@@ -2,7 +2,6 @@
 #ifndef LIBPROBE_RECORD_READER_H
 #define LIBPROBE_RECORD_READER_H
 
-
 #include "libprobe/base/error.h"
 #include "libprobe/base/map.h"
 #include "probe/reader.h"
