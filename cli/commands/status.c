@@ -11,6 +11,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/base/json.h"
 #include "probe/target.h"
@@ -142,9 +143,8 @@ static void add_row(
 	struct grid *grid, const struct process_status *process, const struct probe_status *probe)
 {
 	grid_signed(grid, process->pid);
-	buffer_printable(&grid->text, probe->provider);
-	buffer_char(&grid->text, ':');
-	grid_text(grid, probe->name);
+	event_put_probe(&grid->text, probe->provider, probe->name);
+	grid_end(grid);
 	grid_text(grid, state_of(probe));
 	grid_number(grid, probe->refcount);
 	buffer_unsigned(&grid->text, probe->patched);

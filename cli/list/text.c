@@ -11,6 +11,7 @@
 #include "cli/list/listing.h"
 #include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "probe/symbol.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
@@ -384,9 +385,8 @@ static struct probe_error *add_function(struct grid *grid, const struct listing 
 			size += group->items[i].site->size;
 	if (listing->show_pid)
 		grid_signed(grid, site->pid);
-	buffer_printable(&grid->text, site->provider);
-	buffer_char(&grid->text, ':');
-	grid_text(grid, name);
+	event_put_probe(&grid->text, site->provider, name);
+	grid_end(grid);
 	grid_number(grid, size ? size : site->size);
 	if (listing->is_process) {
 		describe_state(group, &grid->text);
@@ -421,9 +421,8 @@ static struct probe_error *add_group(struct grid *grid, const struct listing *li
 
 	if (listing->show_pid)
 		grid_signed(grid, site->pid);
-	buffer_printable(&grid->text, site->provider);
-	buffer_char(&grid->text, ':');
-	grid_text(grid, site->name);
+	event_put_probe(&grid->text, site->provider, site->name);
+	grid_end(grid);
 	grid_number(grid, group->count);
 	if (listing->is_process) {
 		describe_state(group, &grid->text);

@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/file.h"
 
 /* ==== Print =================================================================================== */
@@ -28,9 +29,11 @@ enum { TIME_BYTES = 32 };
 
 void print_probe(const char *provider, const char *name)
 {
-	print_printable(stderr, provider);
-	putc(':', stderr);
-	print_printable(stderr, name);
+	struct buffer text = {0};
+
+	event_put_probe(&text, provider, name);
+	fwrite(text.data, 1, text.length, stderr);
+	buffer_deinit(&text);
 }
 
 /* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */

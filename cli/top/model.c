@@ -7,6 +7,7 @@
 
 #include "cli/top/top.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/event.h"
 
 void model_init(struct top_model *model)
 {
@@ -80,6 +81,7 @@ struct top_row *model_key_row(
 {
 	static const struct top_times none = {NAN, NAN, NAN, NAN};
 	struct top_row row = {.recent = none, .all = none};
+	struct buffer label = {0};
 	size_t at;
 	struct top_row *found = find(model, provider, name, key, &at);
 
@@ -89,8 +91,10 @@ struct top_row *model_key_row(
 	row.provider = strdup(provider);
 	row.name = strdup(name);
 	row.key = strdup(key);
-	if (asprintf(&row.label, "%s:%s%s%s", provider, name, key[0] ? " " : "", key) < 0)
-		row.label = NULL;
+	event_put_probe(&label, provider, name);
+	buffer_string(&label, key[0] ? " " : "");
+	buffer_string(&label, key);
+	row.label = buffer_take(&label, NULL);
 	if (!row.provider || !row.name || !row.key || !row.label) {
 		free(row.label);
 		free(row.key);

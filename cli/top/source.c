@@ -20,6 +20,7 @@
 #include "cli/request.h"
 #include "cli/top/top.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
@@ -657,6 +658,7 @@ static struct probe_error *take_times(
 {
 	size_t count;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
+	struct buffer begin = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		struct top_row *row = model_find(model, rows[i].provider, rows[i].name);
@@ -672,11 +674,12 @@ static struct probe_error *take_times(
 				.sum = sum};
 		row->in_flight = rows[i].row.in_flight;
 		row->ends = true;
-		if (!row->begin && asprintf(&row->begin, "%s:%s", rows[i].begin_provider,
-					   rows[i].begin_name) < 0) {
-			row->begin = NULL;
+		if (row->begin)
+			continue;
+		event_put_probe(&begin, rows[i].begin_provider, rows[i].begin_name);
+		row->begin = buffer_take(&begin, NULL);
+		if (!row->begin)
 			return probe_error_no_memory();
-		}
 	}
 	return NULL;
 }

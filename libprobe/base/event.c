@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
 #include "probe/session.h"
@@ -9,6 +10,31 @@
 bool event_is_of_function(const char *provider)
 {
 	return strncmp(provider, SDT_FUNCTIONS, strlen(SDT_FUNCTIONS)) == 0;
+}
+
+bool event_needs_quotes(const char *provider, const char *name)
+{
+	size_t length = strlen(name);
+
+	return !event_is_of_function(provider) && length &&
+	       (strpbrk(name, ":()*?[]\\{}\"") || strstr(name, " /") || strchr(" \t", *name) ||
+		       strchr(" \t", name[length - 1]));
+}
+
+void event_put_name(struct buffer *out, const char *provider, const char *name)
+{
+	const char *quote = event_needs_quotes(provider, name) ? "\"" : "";
+
+	buffer_string(out, quote);
+	buffer_printable(out, name);
+	buffer_string(out, quote);
+}
+
+void event_put_probe(struct buffer *out, const char *provider, const char *name)
+{
+	buffer_printable(out, provider);
+	buffer_char(out, ':');
+	event_put_name(out, provider, name);
 }
 
 struct probe_event probe_event_of_hit(

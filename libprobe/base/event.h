@@ -4,11 +4,22 @@
 
 #include "probe/event.h"
 
+struct buffer;
+
 /* The provider of a file's functions is this prefix and the file's short name. */
 #define SDT_FUNCTIONS "fn:"
 
 /* Is this the provider of functions? */
 bool event_is_of_function(const char *provider);
+
+/* Is this name, after its provider and a colon, a pattern for it only in quotes? */
+bool event_needs_quotes(const char *provider, const char *name);
+/*
+ * Writes "provider:name", or only the name, as users type it: a pattern that matches this probe,
+ * if its bytes are printable.
+ */
+void event_put_probe(struct buffer *out, const char *provider, const char *name);
+void event_put_name(struct buffer *out, const char *provider, const char *name);
 
 /*
  * Returns the size of a packed event: one block with the event, its values, stack and texts, and

@@ -575,7 +575,6 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
 /* Writes a value as its argument's meaning (may be NULL) says, unless it is unreadable. */
 void text_meant(

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/utf8.h"
 #include "libprobe/output/output.h"
@@ -881,7 +882,7 @@ static void print_probe(
 		if (i >= shown)
 			hidden += rows[i]->count;
 	}
-	text_probe(out, rows[0]->provider, rows[0]->name);
+	event_put_probe(out, rows[0]->provider, rows[0]->name);
 	buffer_string(out, ": ");
 	if (heap)
 		heap_text(out, rows, known);

@@ -26,6 +26,7 @@
 #include <time.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/session/session.h"
@@ -164,13 +165,6 @@ static void number_column(struct buffer *out, int64_t number, size_t width)
 
 	buffer_signed(out, number);
 	column_end(out, before, width);
-}
-
-void text_probe(struct buffer *out, const char *provider, const char *name)
-{
-	buffer_escaped(out, provider);
-	buffer_char(out, ':');
-	buffer_escaped(out, name);
 }
 
 static void head_columns(struct buffer *out, bool has_duration)
@@ -338,7 +332,7 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 
 	hit_columns(context, hit, comm);
 	before = column_start(out);
-	text_probe(out, probe->provider, probe->name);
+	event_put_probe(out, probe->provider, probe->name);
 	if (hit->arg_count)
 		name_end(context, before);
 	text_args(out, hit, probe);
@@ -357,12 +351,12 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	probe_duration_text(duration, (double)hit->duration_ns);
 	text_column(out, duration, DURATION_WIDTH);
 	before = column_start(out);
-	text_probe(out, begin->provider, begin->name);
+	event_put_probe(out, begin->provider, begin->name);
 	buffer_string(out, "..");
 	if (strcmp(begin->provider, end->provider) == 0)
-		buffer_escaped(out, end->name);
+		event_put_name(out, end->provider, end->name);
 	else
-		text_probe(out, end->provider, end->name);
+		event_put_probe(out, end->provider, end->name);
 	if (hit->begin->arg_count || hit->arg_count)
 		name_end(context, before);
 	text_args(out, hit->begin, begin);
@@ -384,7 +378,7 @@ static void text_lost(
 
 	buffer_string(out, "# lost ");
 	text_counted(out, lost, " hit of ", " hits of ");
-	text_probe(out, probe->provider, probe->name);
+	event_put_probe(out, probe->provider, probe->name);
 	buffer_char(out, '\n');
 }
 
@@ -550,10 +544,10 @@ static void figure_cells(struct table_line *line, struct format_context *context
 static void row_name(struct buffer *out, const struct probe_table_row *row)
 {
 	if (row->begin_name) {
-		text_probe(out, row->begin_provider, row->begin_name);
+		event_put_probe(out, row->begin_provider, row->begin_name);
 		buffer_string(out, " -> ");
 	}
-	text_probe(out, row->provider, row->name);
+	event_put_probe(out, row->provider, row->name);
 }
 
 /* Returns the meaning of a key that is an argument, or NULL. */

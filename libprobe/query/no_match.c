@@ -121,9 +121,8 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 static void spell(const char *name, char ret[SPELLED_MAX])
 {
 	const char *colon = strchr(name, ':');
-	bool quoted = colon && !event_is_of_function(name) && colon[1 + strcspn(colon + 1, ":()")];
 
-	if (quoted)
+	if (colon && event_needs_quotes(name, colon + 1))
 		snprintf(ret, SPELLED_MAX, "%.*s\"%s\"", (int)(colon + 1 - name), name, colon + 1);
 	else
 		snprintf(ret, SPELLED_MAX, "%s", name);

@@ -254,15 +254,17 @@ static const char *opening_quote(const char *from, const char *end)
 /* Makes a glob that matches only this name. */
 static char *quoted_glob(const char *name, size_t length)
 {
-	AUTO_FREE char *escaped = malloc(2 * length + 1);
-	char *to = escaped;
+	AUTO_FREE char *doubled = double_dashes(name, length, false);
+	char *glob = doubled ? malloc(2 * strlen(doubled) + 1) : NULL, *to = glob;
 
-	for (size_t i = 0; escaped && i < length; i++) {
-		if (strchr("*?[\\", name[i]))
+	for (const char *at = doubled; glob && *at; at++) {
+		if (strchr("*?[\\", *at))
 			*to++ = '\\';
-		*to++ = name[i];
+		*to++ = *at;
 	}
-	return escaped ? double_dashes(escaped, (size_t)(to - escaped), true) : NULL;
+	if (glob)
+		*to = '\0';
+	return glob;
 }
 
 /* ---- The pattern itself ------------------------------------------------------ */

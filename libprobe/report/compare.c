@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
@@ -546,7 +547,7 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 		const struct summary_probe *any = compared_any(&rows[i]);
 		uint64_t hits[SIDE_COUNT];
 
-		text_probe(&grid.text, any->provider, any->name);
+		event_put_probe(&grid.text, any->provider, any->name);
 		grid_end(&grid);
 		for (int side = 0; side < SIDE_COUNT; side++) {
 			const struct summary_probe *probe = rows[i].items[side];
@@ -735,7 +736,7 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
 					comparison->views[SIDE_AFTER]));
 	buffer_char(out, '\n');
-	text_probe(out, tops[SIDE_AFTER]->probe->provider, tops[SIDE_AFTER]->probe->name);
+	event_put_probe(out, tops[SIDE_AFTER]->probe->provider, tops[SIDE_AFTER]->probe->name);
 	buffer_string(out, " by ");
 	key_print(out, &tops[SIDE_AFTER]->key);
 	buffer_char(out, '\n');

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/event.h"
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
@@ -185,7 +186,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	}
 	grid_title(&grid, "", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++) {
-		text_probe(&grid.text, sorted[i]->provider, sorted[i]->name);
+		event_put_probe(&grid.text, sorted[i]->provider, sorted[i]->name);
 		probe_line(&grid, summary, sorted[i]->hits, sorted[i]->bins, view);
 	}
 	if (summary->other_hits) {
@@ -215,9 +216,9 @@ void summary_text_pair(
 	const struct summary_probe *begin = summary->probes[pair->begin];
 	const struct summary_probe *end = summary->probes[pair->end];
 
-	text_probe(out, begin->provider, begin->name);
+	event_put_probe(out, begin->provider, begin->name);
 	buffer_string(out, " -> ");
-	text_probe(out, end->provider, end->name);
+	event_put_probe(out, end->provider, end->name);
 }
 
 static void pair_line(
@@ -398,7 +399,7 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	}
 	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
 	buffer_char(out, '\n');
-	text_probe(out, its->probe->provider, its->probe->name);
+	event_put_probe(out, its->probe->provider, its->probe->name);
 	buffer_string(out, " by ");
 	key_print(out, &its->key);
 	buffer_char(out, '\n');

@@ -110,6 +110,22 @@ same "hits of quoted names" "$(jq -r 'select(.args) | .name + " " + .args[0]' "$
 "$PROBECTL" trace -p "$target_pid" posix_trace:db:open >/dev/null 2>"$SCRATCH/nearest.err" && fail "without quotes"
 ask "open request.start"
 grep -q 'the nearest: posix_trace:"db:open"' "$SCRATCH/nearest.err" || fail "no hint: $(cat "$SCRATCH/nearest.err")"
+# Each name is printed as it is typed: given back, it names this probe only.
+"$PROBECTL" list -p "$target_pid" 'posix_trace:*' | sed -n '2,$s/  .*//p' | grep db: >"$SCRATCH/names"
+same "listed names" "$(paste -sd' ' "$SCRATCH/names")" 'posix_trace:"db:done(rows)" posix_trace:"db:open"'
+while read -r name; do
+	same "$name, given back" "\"$("$PROBECTL" list --json -p "$target_pid" "$name" | jq -r .name)\"" "${name#*:}"
+	"$PROBECTL" enable -p "$target_pid" "$name" >/dev/null || fail "enable $name"
+	same "status of $name" "$("$PROBECTL" status -p "$target_pid" | grep -oF "$name")" "$name"
+	"$PROBECTL" disable -p "$target_pid" "$name" >/dev/null || fail "disable $name"
+done <"$SCRATCH/names"
+trace_start counted -c -p "$target_pid" 'posix_trace:*'
+wait_tracing counted
+ask "open db:open"
+ask "pass 1 rows"
+trace_stop counted
+grep -q '^posix_trace:"db:open" *1$' "$SCRATCH/counted.out" || fail "counts: $(cat "$SCRATCH/counted.out")"
+ask "open request.start"
 same_state "$target_pid"
 
 # Counted in the target, with threads, every hit counts.

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "libprobe/base/buffer.h"
+#include "libprobe/base/event.h"
 #include "libprobe/query/query.h"
 
 static const char jvm[] = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so";
@@ -85,6 +87,30 @@ static void test_dashes(void **state)
 	assert_false(matches("a:b-c", "/x", "a", "b_c"));
 	assert_true(matches("/^hotspot:class-loaded$/", jvm, "hotspot", "class__loaded"));
 	assert_true(matches("/^a:b__c$/", "/x", "a", "b-c"));
+}
+
+/* Each name that is printed is a pattern for this name only. */
+static void test_printed(void **state)
+{
+	static const char *const names[] = {"plain", "a.b-c", "a b", " a", "b ", "db:open", "f()",
+		"f(x)", "a)", "*", "a?c", "[b-c]", "b]", "a:b]", "a\\b", "{c}", "\"", "\"q\"",
+		"q\"", "a \"b\"", ":\"x", "a /b/", "::", "a[b-c"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct buffer text = {0};
+		char *printed;
+
+		event_put_probe(&text, "prov", names[i]);
+		printed = buffer_take(&text, NULL);
+		assert_non_null(printed);
+		for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++)
+			if (matches(printed, "/x", "prov", names[k]) != (i == k))
+				fail_msg("%s and '%s'", printed, names[k]);
+		free(printed);
+	}
+	assert_false(event_needs_quotes("prov", "a.b-c d"));
+	assert_false(event_needs_quotes("fn:app", "ns::f(int)"));
 }
 
 static void test_quotes(void **state)
@@ -473,6 +499,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_globs),
 		cmocka_unit_test(test_dashes),
+		cmocka_unit_test(test_printed),
 		cmocka_unit_test(test_quotes),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_symbolic_link),
