@@ -9,8 +9,8 @@
 #   golden       tests/golden/*.sh and tests/golden/test_*.c
 #   integration  tests/integration/**/*.sh (except lib*.sh, which they source)
 #   lint         tests/lint/*.sh
-# A TEST is a path below tests/, such as tests/integration/list/list.sh, or the name of its file:
-# list.sh, test_ring.c.
+# A TEST is a path below tests/, such as tests/integration/list/list.sh, or that of a folder with tests,
+# tests/integration/list, or the name of a test's file: list.sh, test_ring.c.
 #
 # A test passes with status 0 and is skipped with 77; its last line then says why. A cmocka
 # program that skips some of its cases counts as passed, plus one skip that names them. Scripts run
@@ -223,7 +223,7 @@ run_path()
 	esac
 }
 
-# tests_of KIND: the paths of its tests
+# tests_of FOLDER: the paths of the tests in a folder below tests/, such as that of a kind
 tests_of()
 {
 	local path
@@ -242,7 +242,7 @@ tests_of()
 
 tests=()
 
-# add KIND [NAME]: its tests, or those whose file has this name
+# add FOLDER [NAME]: its tests, or those whose file has this name
 add()
 {
 	local path
@@ -253,21 +253,26 @@ add()
 }
 
 for argument in "$@"; do
+	before=${#tests[@]}
+	[ ! -d "$argument" ] || argument=${argument%/}/
 	case $argument in
-	unit | golden | integration | lint) add "$argument" ;;
+	unit | golden | integration | lint)
+		add "$argument"
+		continue
+		;;
+	tests/*/) add "${argument:6:-1}" ;;
 	tests/*) tests+=("$argument") ;;
 	*)
-		before=${#tests[@]}
 		for kind in unit golden integration lint; do
 			add "$kind" "$argument"
 		done
-		[ ${#tests[@]} != "$before" ] || {
-			echo "tests/run.sh: '$argument' is neither a kind of tests, nor a test, nor a path" \
-				"below tests/" >&2
-			exit 2
-		}
 		;;
 	esac
+	[ ${#tests[@]} != "$before" ] || {
+		echo "tests/run.sh: '$argument' is neither a kind of tests, nor a test, nor a path" \
+			"below tests/" >&2
+		exit 2
+	}
 done
 
 case ${tests[*]-} in

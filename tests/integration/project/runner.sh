@@ -76,6 +76,12 @@ a_test integration/library/lib_steps.sh 'exit 1'
 expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/library/steps.sh
 prints 'ok    integration/library/steps .*'
 expect 0 '1 passed, 0 failed, 0 skipped' steps.sh
+# A folder.
+expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/library
+expect 1 '2 passed, 1 failed, 1 skipped' tests/integration/
+mkdir tests/integration/none
+expect 2 "tests/run.sh: 'tests/integration/none/' is neither a kind of tests, nor a test, nor a path below tests/" \
+	tests/integration/none
 expect 2 "tests/run.sh: 'lib_steps.sh' is neither a kind of tests, nor a test, nor a path below tests/" \
 	lib_steps.sh
 
