@@ -479,6 +479,7 @@ static void after_fork_in_child(void)
 		for (size_t i = 0; i < all.left_count; i++)
 			hook_after_fork(all.left[i]);
 	}
+	helper_allow_copy();
 	after_fork();
 }
 

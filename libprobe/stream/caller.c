@@ -150,12 +150,16 @@ static void serve(int socket, void *data)
 	struct probe_stream_attributes attributes = {0};
 	struct probe_report report = {0};
 	struct probe_stream *stream = NULL;
+	struct message may_trace = {0};
 	struct probe_target *target;
-	struct probe_error *error = probe_target_open(c->pid, NULL, &target);
+	struct probe_error *error;
 	struct pollfd fds[] = {{.events = POLLIN}, {.events = POLLIN}, {.events = POLLIN}};
 
 	fds[0].fd = keep_socket(socket);
 	fds[1].fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	message_receive(fds[0].fd, -1, 0, &may_trace);
+	message_deinit(&may_trace);
+	error = probe_target_open(c->pid, NULL, &target);
 	if (!error)
 		error = probe_stream_create(target, c->request, c->options, &report, &stream);
 	if (stream)
@@ -280,9 +284,7 @@ struct probe_error *stream_copy_create(struct probe_stream *stream,
 
 void stream_copy_free(struct stream_copy *copy)
 {
-	if (copy && copy->copy.socket >= 0)
-		close(copy->copy.socket);
-	if (copy && copy->copy.process >= 0)
-		close(copy->copy.process);
+	if (copy)
+		helper_leave_copy(&copy->copy);
 	free(copy);
 }

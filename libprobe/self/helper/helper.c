@@ -733,6 +733,14 @@ void helper_allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
+static pid_t newest_copy; /* made by helper_copy(), or 0 */
+
+void helper_allow_copy(void)
+{
+	if (newest_copy)
+		helper_allow(newest_copy);
+}
+
 /* Makes a controller: a copy of this process if `copy` is set or the library cannot be executed. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
@@ -769,6 +777,7 @@ static void end(bool is_late)
 	message_deinit(&unheard);
 	start_end(&running.start, result == MESSAGE_LATE);
 	running.is_there = false;
+	helper_allow_copy();
 }
 
 /* Sends the request, and answers the controller's questions until it replies. */
@@ -880,11 +889,24 @@ struct probe_error *helper_copy(
 		ret->socket = s.ends[0];
 		s.ends[0] = -1;
 		ret->process = atomic_exchange(&s.controller, -1);
-		helper_allow(s.pid);
+		newest_copy = s.pid;
+		helper_allow_copy();
+		/* Now it may trace us. If it has ended, its reply is missing. */
+		message_send(ret->socket, MESSAGE_WORK, &(struct buffer){0});
 	}
 	start_end(&s, false);
 	self_unlock(cancel);
 	return error;
+}
+
+void helper_leave_copy(struct helper_copy *copy)
+{
+	if (copy->socket >= 0)
+		close(copy->socket);
+	if (copy->process >= 0)
+		close(copy->process);
+	if (copy->pid == newest_copy)
+		newest_copy = 0;
 }
 
 void helper_set_up(controller_do *const *all_acts)

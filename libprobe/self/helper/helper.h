@@ -175,6 +175,8 @@ void helper_set_up(controller_do *const *acts);
  * was named last.
  */
 void helper_allow(pid_t pid);
+/* Lets the newest copy trace this process again, after a controller, or in a forked child. */
+void helper_allow_copy(void);
 
 /* A copy of this process. */
 struct helper_copy {
@@ -185,10 +187,13 @@ struct helper_copy {
 /*
  * Makes a copy of this process (fork(2)) that is not its child, and stays after the call. The copy
  * calls stay() with its end of the socket, with all signals blocked; stay() must not return, and
- * has the descriptors of this process. Errors: as helper_run().
+ * has the descriptors of this process. It may trace this process from its first message on. Errors:
+ * as helper_run().
  */
 PROBE_MUST_CHECK struct probe_error *helper_copy(
 	void (*stay)(int socket, void *data), void *data, struct helper_copy *ret);
+/* Closes what belongs to a copy, which ends when the socket is closed. */
+void helper_leave_copy(struct helper_copy *copy);
 
 /*
  * Loads libraries for helper_run(). The caller must not hold our lock: the loader's lock is taken,
