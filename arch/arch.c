@@ -68,6 +68,22 @@ bool arch_has_breakpoint(
 	       memcmp(found + broken, bytes + broken, length - broken) == 0;
 }
 
+enum arch_guard arch_guard(const struct arch *arch, uint64_t at, uint64_t label,
+	const uint8_t *found, uint8_t out[ARCH_JUMP_MAX])
+{
+	size_t length = arch->jump_length, first = arch->insn_align;
+
+	if (arch->jump(at, label, out) != length)
+		return ARCH_GUARD_NONE;
+	if (arch_has_breakpoint(arch, found, out, length))
+		return ARCH_GUARD_COVERED;
+	if (memcmp(found + first, out + first, length - first) != 0)
+		return ARCH_GUARD_NONE;
+	return memcmp(found, out, first) == 0		    ? ARCH_GUARD_ON
+	       : memcmp(found, arch->guard_off, first) == 0 ? ARCH_GUARD_OFF
+							    : ARCH_GUARD_NONE;
+}
+
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length)
 {
 	for (size_t i = 0; i < length; i++)

@@ -132,6 +132,11 @@ struct arch {
 	bool (*is_breakpoint)(const uint8_t *bytes);
 	const struct arch_toggle *toggle; /* OCaml's switch; NULL if OCaml has none on this ISA */
 	/*
+	 * A guard (struct sdt_guard) that is on is a direct jump. If it is off, its first
+	 * insn_align bytes are these, and it does nothing but change flags.
+	 */
+	uint8_t guard_off[4];
+	/*
 	 * A pun writes only the first pun_length bytes of a jump (0: no puns); the bytes behind
 	 * stay, and hold its distance. pun() returns where a jump at `at` can lead if `fixed` bytes
 	 * of the distance stay.
@@ -270,6 +275,20 @@ uint64_t arch_signature(const struct arch *arch);
 /* Does `found` equal `bytes`, at most one instruction, but for a breakpoint at the start? */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
+
+enum arch_guard {
+	ARCH_GUARD_NONE, /* something else, or `label` is out of reach */
+	ARCH_GUARD_OFF,
+	ARCH_GUARD_ON,
+	ARCH_GUARD_COVERED /* by a breakpoint */
+};
+
+/*
+ * Tells what the jump_length bytes `found` at `at` are of the guard that leads to `label`. `out`
+ * receives the insn_align bytes that switch it on.
+ */
+enum arch_guard arch_guard(const struct arch *arch, uint64_t at, uint64_t label,
+	const uint8_t *found, uint8_t out[ARCH_JUMP_MAX]);
 
 /* Fills code memory that no thread should reach with breakpoints. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);

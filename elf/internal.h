@@ -73,6 +73,9 @@ struct object {
 	struct cfi *cfi;
 	void (*cfi_free)(struct cfi *cfi);
 	uint8_t *loaded;
+
+	struct sdt_guard *guards; /* sdt_read() sets them */
+	size_t guard_count;
 };
 
 /* Reads bytes at a file offset. Returns the number of bytes read. */

@@ -157,6 +157,7 @@ void object_close(struct object *object)
 	if (object->owns_fd)
 		close(object->fd);
 	free(object->segments);
+	free(object->guards);
 	free(object->build_id);
 	free(object->path);
 	free(object);

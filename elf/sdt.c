@@ -69,7 +69,7 @@ enum note_status {
 	NOTE_TOO_LARGE /* the note's sizes reach past the end of the data */
 };
 
-enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
+enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3, NT_GUARD = 0x6764 };
 
 /* Adds a range. If memory is short, frees the list, and returns the error. */
 static struct probe_error *note_ranges_add(struct note_ranges *list, struct note_range range)
@@ -417,6 +417,33 @@ static void read_probe(
 		reader_defect(reader, probe.offset, what);
 }
 
+/*
+ * Reads a note of name "probectl" and type 0x6764, whose descriptor holds four addresses:
+ *
+ *	pc | label | .stapsdt.base | semaphore
+ *
+ * The addresses of a relocatable object, and of code that the linker has dropped, are 0.
+ */
+static void read_guard(struct reader *reader, const struct note *note, uint64_t offset)
+{
+	struct object *object = reader->object;
+	struct bytes desc = object_bytes(object, note->desc, note->desc_size, 0);
+	struct sdt_guard guard = {.pc = bytes_address(&desc)};
+
+	guard.label = bytes_address(&desc);
+	guard.base = bytes_address(&desc);
+	guard.semaphore = bytes_address(&desc);
+	if (desc.failed)
+		reader_defect(reader, offset + note->at,
+			"the guard's note is too short for its four addresses");
+	else if (!guard.pc || !guard.label || !guard.semaphore)
+		return;
+	else if (ARRAY_ROOM(object->guards, object->guard_count))
+		object->guards[object->guard_count++] = guard;
+	else
+		reader->no_memory = true;
+}
+
 /* Reads the notes of a range that starts at file offset `offset`. */
 static void read_range(struct reader *reader, struct bytes bytes, uint64_t align, uint64_t offset)
 {
@@ -428,6 +455,9 @@ static void read_range(struct reader *reader, struct bytes bytes, uint64_t align
 		case NOTE_OK:
 			if (note_is_stapsdt(&note))
 				read_probe(reader, &bytes, &note, offset);
+			else if (note.type == NT_GUARD && note.name_size == sizeof("probectl") &&
+				 !memcmp(note.name, "probectl", sizeof("probectl")))
+				read_guard(reader, &note, offset);
 			break;
 		case NOTE_END:
 			return;
@@ -576,6 +606,14 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		if (note->semaphore)
 			note->semaphore = (note->semaphore + moved) & mask;
 	}
+	for (size_t i = 0; i < object->guard_count; i++) {
+		struct sdt_guard *guard = &object->guards[i];
+		uint64_t moved = guard->base ? section.sh_addr - guard->base : 0;
+
+		guard->pc += moved;
+		guard->label += moved;
+		guard->semaphore += moved;
+	}
 }
 
 struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret)
@@ -585,6 +623,7 @@ struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret)
 	struct probe_error *error;
 
 	*ret = (struct sdt_notes){0};
+	object->guard_count = 0;
 	if (object->section_table)
 		error = note_ranges_of_sections(object, &list);
 	else
@@ -603,7 +642,14 @@ struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret)
 		free(ret->storage);
 		ret->storage = NULL;
 	}
+	ARRAY_SORT(object->guards, object->guard_count, pc);
 	return NULL;
+}
+
+const struct sdt_guard *sdt_guards(const struct object *object, size_t *count_ret)
+{
+	*count_ret = object ? object->guard_count : 0;
+	return object ? object->guards : NULL;
 }
 
 void sdt_notes_deinit(struct sdt_notes *notes)

@@ -105,4 +105,16 @@ void sdt_functions_deinit(struct sdt_functions *functions);
 PROBE_MUST_CHECK struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret);
 void sdt_notes_deinit(struct sdt_notes *notes);
 
+/*
+ * A guard of <probe/tracepoint.h>: an instruction that does nothing, and that becomes a jump to
+ * `label` while somebody listens to the probe with this semaphore. Addresses are link-time,
+ * corrected for prelink. They are not trusted.
+ */
+struct sdt_guard {
+	uint64_t pc, label, base, semaphore; /* `base` is as for a site */
+};
+
+/* Returns the guards that sdt_read() has found, by pc; owned by the object, which may be NULL. */
+const struct sdt_guard *sdt_guards(const struct object *object, size_t *count_ret);
+
 #endif

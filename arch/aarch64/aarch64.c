@@ -778,6 +778,7 @@ const struct arch arch_aarch64 = {
 	.site_nop = AARCH64_INSN_LENGTH,
 	.breakpoint = {0x00, 0x00, 0x20, 0xd4}, /* brk #0 */
 	.breakpoint_length = AARCH64_INSN_LENGTH,
+	.guard_off = {0x1f, 0x20, 0x03, 0xd5}, /* nop */
 	.is_breakpoint = aarch64_is_breakpoint,
 	.decode = aarch64_decode,
 	.is_general = aarch64_is_general,

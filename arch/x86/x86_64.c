@@ -788,6 +788,7 @@ const struct arch arch_x86_64 = {
 	.breakpoint_length = 1,
 	.is_breakpoint = x86_64_is_breakpoint,
 	.toggle = &x86_64_toggle,
+	.guard_off = {0xa9}, /* test $imm32,%eax */
 	.pun_length = X86_64_PUN_LENGTH,
 	.pun = x86_64_pun,
 	.part = x86_64_part,

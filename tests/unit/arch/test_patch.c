@@ -53,6 +53,32 @@ static void a_breakpoint_may_stand_before_what_stays(void **state)
 	}
 }
 
+static void a_guard_is_known_by_all_its_bytes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ALL; i++) {
+		const struct arch *arch = all[i];
+		size_t length = arch->jump_length, first = arch->insn_align;
+		uint8_t on[ARCH_JUMP_MAX] = {0}, found[ARCH_JUMP_MAX], out[ARCH_JUMP_MAX];
+
+		assert_int_equal(arch->jump(AT, AT + 0x100, on), length);
+		memcpy(found, on, length);
+		assert_int_equal(arch_guard(arch, AT, AT + 0x100, found, out), ARCH_GUARD_ON);
+		assert_memory_equal(out, on, first);
+		assert_int_equal(arch_guard(arch, AT, AT + 0x104, found, out), ARCH_GUARD_NONE);
+		memcpy(found, arch->guard_off, first);
+		assert_int_equal(arch_guard(arch, AT, AT + 0x100, found, out), ARCH_GUARD_OFF);
+		assert_memory_equal(out, on, first);
+		assert_int_equal(arch_guard(arch, AT, AT + (UINT64_C(1) << 40), found, out),
+			ARCH_GUARD_NONE);
+		found[length - 1] ^= 1;
+		assert_int_equal(arch_guard(arch, AT, AT + 0x100, found, out), ARCH_GUARD_NONE);
+		memcpy(found, on, length);
+		memcpy(found, arch->breakpoint, arch->breakpoint_length);
+		assert_int_equal(arch_guard(arch, AT, AT + 0x100, found, out), ARCH_GUARD_COVERED);
+	}
+}
+
 static void what_is_filled_stops_whoever_comes(void **state)
 {
 	(void)state;
@@ -196,6 +222,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths_fit_into_their_buffers),
 		cmocka_unit_test(a_breakpoint_may_stand_before_what_stays),
+		cmocka_unit_test(a_guard_is_known_by_all_its_bytes),
 		cmocka_unit_test(what_is_filled_stops_whoever_comes),
 		cmocka_unit_test(a_jump_leads_where_it_says),
 		cmocka_unit_test(a_pun_leads_where_the_bytes_say),

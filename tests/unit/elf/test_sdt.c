@@ -440,6 +440,60 @@ static void section_of_alignment_8(void **state)
 	fixture_deinit(&f);
 }
 
+/* A note of a guard; desc_size is what its header states. */
+static void put_guard(struct buffer *buffer, uint64_t pc, uint64_t label, uint64_t base,
+	uint64_t semaphore, size_t desc_size)
+{
+	put(buffer, 9, 4);
+	put(buffer, desc_size, 4);
+	put(buffer, 0x6764, 4);
+	put_bytes(buffer, "probectl\0\0\0", 12);
+	put_address(buffer, pc);
+	put_address(buffer, label);
+	put_address(buffer, base);
+	put_address(buffer, semaphore);
+}
+
+/* Guards are sorted, and corrected for prelink; they are no probes. */
+static void guards(void **state)
+{
+	(void)state;
+	for (int wide = 0; wide < 2; wide++) {
+		const struct sdt_guard *guard;
+		size_t count, bytes = wide ? 32 : 16, last;
+		struct fixture f;
+
+		fixture_init(&f, wide, !wide);
+		put_note(&f.notes, 0x100, 0x2000, 0x300, STRINGS("p\0one\0a"));
+		put_guard(&f.notes, 0x40, 0x48, 0, 0x300, bytes);
+		put_guard(&f.notes, 0, 0x48, 0, 0x300, bytes);
+		put_guard(&f.notes, 0x30, 0, 0, 0x300, bytes);
+		put_guard(&f.notes, 0x30, 0x48, 0, 0, bytes);
+		put_guard(&f.notes, 0x20, 0x28, 0x2000, 0x300, bytes);
+		put_note(&f.notes, 0x200, 0x2000, 0, STRINGS("p\0two\0"));
+		last = f.notes.size;
+		put_guard(&f.notes, 0x50, 0x58, 0, 0x300, bytes - 1);
+		f.sections[1] = (struct image_section){.name = ".stapsdt.base",
+			.type = SHT_PROGBITS,
+			.content = &f.more,
+			.address = 0x3000};
+		put(&f.more, 0, 1);
+		f.image.section_count = 2;
+		fixture_read(&f);
+		assert_int_equal(f.read.count, 2);
+		assert_int_equal(f.read.defect_count, 1);
+		assert_defect(&f, 0, f.sections[0].offset + last,
+			"the guard's note is too short for its four addresses");
+		guard = sdt_guards(f.object, &count);
+		assert_int_equal(count, 2);
+		assert_int_equal(guard[0].pc, 0x40);
+		assert_int_equal(guard[1].pc, 0x1020);
+		assert_int_equal(guard[1].label, 0x1028);
+		assert_int_equal(guard[1].semaphore, 0x1300);
+		fixture_deinit(&f);
+	}
+}
+
 /* Random damage: nothing is asserted except that it finishes (and what the sanitizers see). */
 static void damage(void **state)
 {
@@ -454,6 +508,7 @@ static void damage(void **state)
 		put_note(&f.notes, 1, 0x2000, 0, STRINGS("p\0one\0a"));
 		put_other(&f.notes);
 		put_note(&f.notes, 2, 0x2000, 2, STRINGS("p\0two\0"));
+		put_guard(&f.notes, 3, 4, 0x2000, 5, f.notes.wide ? 32 : 16);
 		f.image.segment_type = round & 4 ? PT_NOTE : 0;
 		f.image.no_sections = round & 8;
 		image_build(&f.image);
@@ -493,6 +548,7 @@ int main(void)
 		cmocka_unit_test(without_section_headers),
 		cmocka_unit_test(no_notes),
 		cmocka_unit_test(section_of_alignment_8),
+		cmocka_unit_test(guards),
 		cmocka_unit_test(damage),
 	};
 
