@@ -481,7 +481,7 @@ static struct probe_error *plan_module(struct install *a, size_t first, size_t e
 	struct probe_error *error = module_read_notes(module);
 	size_t count = 0;
 
-	if (!error && !sites)
+	if (!error && (!sites || !claims_add_guards(&a->claims, a->change->arch, module)))
 		error = probe_error_no_memory();
 	for (size_t i = first; !error && i < end; i++) {
 		if (!a->sites[a->order[i]].is_new || a->sites[a->order[i]].first != a->order[i])
@@ -632,6 +632,34 @@ static struct probe_error *refuse_shared_semaphores(const struct install *a)
 	return NULL;
 }
 
+/* ---- Guards ----------------------------------------------------------------------- */
+
+const char *guard_reason(const struct change *change, const struct module *module, size_t i)
+{
+	const struct arch *arch = change->arch;
+	size_t count, length = arch->jump_length;
+	const struct sdt_guard *guards = sdt_guards(module->object, &count), *guard = &guards[i];
+	uint64_t pc = guard->pc + module->bias, label = guard->label + module->bias;
+	uint8_t found[ARCH_JUMP_MAX], bytes[ARCH_JUMP_MAX];
+	enum arch_guard state;
+
+	for (size_t k = ARRAY_SEARCH(guards, count, pc, guard->pc - (length - 1));
+		k < count && guards[k].pc - guard->pc + length - 1 < 2 * length - 1; k++)
+		if (guards[k].pc != guard->pc || guards[k].label != guard->label)
+			return "another guard overlaps one of the probe's guards";
+	if (!is_code(module, pc) || !is_code(module, label) || label % arch->insn_align)
+		return "the note of one of its guards names no code";
+	if (maps_is_shared(&change->maps, pc))
+		return is_shared;
+	state = memory_read(change->pid, pc, found, length) == length
+			? arch_guard(arch, pc, label, found, bytes)
+			: ARCH_GUARD_NONE;
+	return state == ARCH_GUARD_OFF || state == ARCH_GUARD_ON
+		       ? NULL
+		       : "the memory at one of its guards does not hold a guard: another tool may "
+			 "have patched it";
+}
+
 /* Refuses a probe: its sites keep their reasons behind the new one. */
 static void refuse_probe(
 	struct selection *s, const struct select_probe *probe, const char *why, const char *reason)
@@ -640,6 +668,26 @@ static void refuse_probe(
 		select_refuse(&s->sites[probe->first_site + i], why);
 		if (reason)
 			select_add_reason(&s->sites[probe->first_site + i], reason);
+	}
+}
+
+/* Refuses probes with a guard that cannot be switched: the program would not pass their sites. */
+static void refuse_guarded(const struct install *a)
+{
+	struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->site_count; i++) {
+		const struct select_probe *probe = &s->probes[s->sites[i].probe];
+		const char *reason = NULL;
+		size_t count;
+		const struct sdt_guard *guards = sdt_guards(probe->module->object, &count);
+
+		/* All sites of a probe with guards have the same semaphore. */
+		for (size_t k = 0; k < count && !reason && i == probe->first_site; k++)
+			if (guards[k].semaphore + probe->module->bias == s->sites[i].semaphore)
+				reason = guard_reason(a->change, probe->module, k);
+		if (reason)
+			refuse_probe(s, probe, reason, NULL);
 	}
 }
 
@@ -747,6 +795,8 @@ struct probe_error *install_plan(struct install *install)
 	claims_deinit(&install->claims);
 	if (!error)
 		error = refuse_shared_semaphores(install);
+	if (!error)
+		refuse_guarded(install);
 	for (size_t i = 0; install->persistent && i < s->site_count; i++)
 		if (s->sites[i].note->exit)
 			select_refuse(&s->sites[i], tail_calls);

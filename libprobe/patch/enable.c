@@ -334,7 +334,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 				sizeof(value) &&
 			value)
 			*was_on_ret = true;
-		ok = semaphores_add(&t->semaphores, addresses[i], 0);
+		ok = semaphores_add(&t->semaphores, addresses[i], 0, 0);
 	}
 	free(addresses);
 	return ok ? NULL : probe_error_no_memory();

@@ -144,9 +144,26 @@ static struct probe_error *prepare_text(struct commit *c)
 	return NULL;
 }
 
+/* Adds a probe's semaphore, or a guard, to the registry, and its change to `semaphores`. */
+static bool add_semaphore(const struct install *a, const struct select_probe *probe,
+	uint64_t address, uint64_t label, struct semaphores *semaphores)
+{
+	uint16_t times = select_times(probe);
+	struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+	bool ok = added && semaphores_add(semaphores, address, label, times);
+
+	if (added)
+		*added = (struct reg_semaphore){.key = probe->key,
+			.address = address,
+			.label = label,
+			.session = a->session,
+			.added = ok ? times : 0};
+	return ok;
+}
+
 /*
- * Adds a probe's semaphores to the registry, and their changes to `semaphores`: its own, and those
- * of its provider's probes that the catalogue says go with it.
+ * Adds a probe's semaphores with their guards: its own, and those of its provider's probes that
+ * the catalogue says go with it.
  */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
@@ -156,8 +173,10 @@ static bool add_semaphores_of(
 	const struct sdt_notes *notes = &probe->module->notes;
 	AUTO_FREE uint64_t *addresses =
 		calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
+	size_t guard_count;
+	const struct sdt_guard *guards = sdt_guards(probe->module->object, &guard_count);
+	uint64_t bias = probe->module->bias;
 	size_t count = addresses ? semaphores_of(a->selection, probe, false, addresses) : 0;
-	uint16_t times = select_times(probe);
 	bool ok = addresses != NULL;
 
 	for (size_t i = 0; i < notes->count && ok && meaning && meaning->with; i++) {
@@ -165,21 +184,18 @@ static bool add_semaphores_of(
 
 		if (note->semaphore && strcmp(note->provider, probe->provider) == 0 &&
 			catalogue_name_matches(meaning->with, note->name))
-			addresses[count++] = note->semaphore + probe->module->bias;
+			addresses[count++] = note->semaphore + bias;
 	}
 	array_sort(addresses, count, sizeof(*addresses), 0);
 	for (size_t i = 0; i < count && ok; i++) {
-		struct reg_semaphore *added;
-
 		if (i && addresses[i] == addresses[i - 1])
 			continue;
-		added = registry_add_semaphore(&a->change->registry);
-		ok = added && semaphores_add(semaphores, addresses[i], times);
-		if (added)
-			*added = (struct reg_semaphore){.key = probe->key,
-				.address = addresses[i],
-				.session = a->session,
-				.added = ok ? times : 0};
+		ok = add_semaphore(a, probe, addresses[i], 0, semaphores);
+		for (size_t k = 0; k < guard_count && ok; k++)
+			if (guards[k].semaphore + bias == addresses[i] &&
+				!guard_reason(a->change, probe->module, k))
+				ok = add_semaphore(a, probe, guards[k].pc + bias,
+					guards[k].label + bias, semaphores);
 	}
 	return ok;
 }

@@ -87,6 +87,8 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
  * back to it. Returns false if out of memory.
  */
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
+/* Adds a module's guards. Returns false if out of memory. */
+bool claims_add_guards(struct claims *claims, const struct arch *arch, const struct module *module);
 /* Adds the code by which the target makes calls for us. Returns false if out of memory. */
 bool claims_add_gadgets(struct claims *claims, const struct arch_gadgets *gadgets);
 /* Returns why a claim conflicts with one of `claims`, or NULL. */
@@ -123,10 +125,16 @@ uint64_t semaphore_offset(enum sdt_kind kind);
 size_t semaphores_of(const struct selection *selection, const struct select_probe *probe,
 	bool handlers, uint64_t *addresses);
 
+struct change;
+
+/* Returns why the guard `i` of a module cannot be switched in the target, or NULL. */
+const char *guard_reason(const struct change *change, const struct module *module, size_t i);
+
 /* Semaphores that change together. Initialise with {0}. */
 struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
+		uint64_t label; /* where a guard jumps; 0 for a semaphore */
 		int32_t by;
 		bool is_set; /* the change sets the semaphore to `value` */
 		uint16_t value;
@@ -136,13 +144,16 @@ struct semaphores {
 	struct edits edits;
 };
 
-/* Adds `by` to a semaphore, or sets it to 0 if `by` is 0. Returns false if out of memory. */
-bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
+/*
+ * Adds `by` to a semaphore, or sets it to 0 if `by` is 0. A guard, with a `label`, has no count: it
+ * is on as long as a session's probe in the registry has it. Returns false if out of memory.
+ */
+bool semaphores_add(struct semaphores *semaphores, uint64_t address, uint64_t label, int by);
 
 /* Sorts the changes and allocates memory; call it last before the stop. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
 
-/* Returns how many semaphores are lower than the sessions require; 0 if unknown. */
+/* Returns how many semaphores are lower than the sessions require, or guards off; 0 if unknown. */
 size_t semaphores_short(const struct registry *registry, pid_t pid);
 
 void semaphores_deinit(struct semaphores *semaphores);
@@ -150,8 +161,9 @@ void semaphores_deinit(struct semaphores *semaphores);
 /*
  * Reads the semaphores and computes their new values. Another tool may have lowered a semaphore, so
  * each new value is raised to 0, and to the least value that was set before. If a
- * semaphore to be lowered is not mapped any more, it is skipped. Errors: PROBE_ERROR_STATE
- * (overflow), PROBE_ERROR_FORMAT (a semaphore to be raised is unreadable), those of edits_read().
+ * semaphore to be lowered is not mapped any more, it is skipped, and a guard whose bytes are not
+ * its own is not written. Errors: PROBE_ERROR_STATE (overflow), PROBE_ERROR_FORMAT (a semaphore to
+ * be raised is unreadable, or a guard has other bytes), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
@@ -166,7 +178,6 @@ bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, ui
  * arch_toggle).
  */
 
-struct change;
 struct transaction;
 
 /* Toggles that are switched together. Initialise with {0}. */

@@ -26,6 +26,7 @@
  *   - a distance from a label of its function (GCC's       no function both takes
  *     labels as values; on some instruction sets jump      such an address and has
  *     tables in general), kept anywhere                    an indirect jump
+ *   - a guard that is on                                   its note (sdt_guards())
  *   - a landing pad of an exception table                  the function's table
  *   - the start of a function, for callers in other files  symbols and .eh_frame
  *   - a call that returns to it                            arch->move()
@@ -78,7 +79,7 @@ struct word_search {
 	struct arch_windows windows;
 	struct proof *proofs;	  /* the question for each window */
 	struct around *functions; /* the function that contains each window */
-	uint64_t *sites;	  /* addresses of all notes, sorted */
+	uint64_t *sites;	  /* addresses of all notes and guards, sorted */
 	size_t site_count;
 	struct table *tables;
 	size_t table_count;
@@ -293,6 +294,7 @@ static void search_object(struct word_search *s)
 		.label = on_label};
 	struct object_range headers = object_program_headers(s->object);
 	const struct object_segment *segments;
+	const struct sdt_guard *guards;
 	size_t count;
 
 	segments = object_segments(s->object, &count);
@@ -314,6 +316,9 @@ static void search_object(struct word_search *s)
 			s->arch->scan(bytes, size, segments[i].address, &scan);
 	}
 	search_tables(s);
+	guards = sdt_guards(s->object, &count);
+	for (size_t i = 0; i < count; i++)
+		refer(s, guards[i].label);
 	for (size_t i = 0; i < s->windows.count && s->arch->scan_function; i++) {
 		struct object_range range = s->functions[i].range;
 		size_t size;
@@ -622,18 +627,21 @@ struct probe_error *prove(struct object *object, const struct arch *arch,
 {
 	struct word_search *s = calloc(1, sizeof(*s));
 	struct probe_error *error;
-	size_t distinct = 0;
+	size_t distinct = 0, guard_count;
+	const struct sdt_guard *guards = sdt_guards(object, &guard_count);
 
 	if (!s)
 		return probe_error_no_memory();
 	s->object = object;
 	s->arch = arch;
 	error = object_load(object, &s->file, &s->file_size);
-	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
+	s->sites = calloc(notes->count + guard_count + 1, sizeof(*s->sites));
 	if (!error && !s->sites)
 		error = probe_error_no_memory();
 	for (; !error && s->site_count < notes->count; s->site_count++)
 		s->sites[s->site_count] = notes->notes[s->site_count].pc;
+	for (size_t i = 0; !error && i < guard_count; i++)
+		s->sites[s->site_count++] = guards[i].pc;
 	array_sort(s->sites, s->site_count, sizeof(*s->sites), 0);
 	/*
 	 * Move the first question about each address to the front. Several notes may name one

@@ -74,10 +74,11 @@ static bool add_change(struct semaphores *semaphores, struct semaphore_change ch
 	return true;
 }
 
-bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
+bool semaphores_add(struct semaphores *semaphores, uint64_t address, uint64_t label, int by)
 {
 	return add_change(semaphores,
-		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
+		(struct semaphore_change){
+			.address = address, .label = label, .by = by, .is_set = by == 0});
 }
 
 /*
@@ -90,7 +91,8 @@ static bool semaphores_add_all(struct semaphores *semaphores, const struct regis
 
 	for (size_t i = 0; i < registry->semaphore_count && ok; i++)
 		ok = add_change(semaphores,
-			(struct semaphore_change){.address = registry->semaphores[i].address});
+			(struct semaphore_change){.address = registry->semaphores[i].address,
+				.label = registry->semaphores[i].label});
 	return ok;
 }
 
@@ -103,12 +105,14 @@ void semaphores_deinit(struct semaphores *semaphores)
 
 struct probe_error *semaphores_prepare(struct semaphores *s)
 {
+	struct probe_error *error;
 	size_t count = 0;
 
 	/* Merge changes of the same semaphore. */
 	ARRAY_SORT(s->items, s->count, address);
 	for (size_t i = 0; i < s->count; i++) {
-		if (count && s->items[count - 1].address == s->items[i].address) {
+		if (count && s->items[count - 1].address == s->items[i].address &&
+			s->items[count - 1].label == s->items[i].label) {
 			s->items[count - 1].by += s->items[i].by;
 			s->items[count - 1].is_set |= s->items[i].is_set;
 			s->items[count - 1].value |= s->items[i].value;
@@ -118,20 +122,28 @@ struct probe_error *semaphores_prepare(struct semaphores *s)
 	}
 	s->count = count;
 	for (size_t i = 0; i < s->count; i++) {
-		struct edit *edit = edits_add(&s->edits, s->items[i].address, sizeof(uint16_t));
+		struct edit *edit = edits_add(&s->edits, s->items[i].address,
+			s->items[i].label ? arch_host()->jump_length : sizeof(uint16_t));
 
 		if (!edit)
 			return probe_error_no_memory();
 		edit->is_write = true;
 	}
-	return edits_prepare(&s->edits);
+	error = edits_prepare(&s->edits);
+	/* The whole guard is read, and the part that changes is written. */
+	for (size_t i = 0; i < s->count && !error; i++)
+		if (s->items[i].label)
+			s->edits.items[i].length = arch_host()->insn_align;
+	return error;
 }
 
 /*
  * Sets each prepared semaphore to at least the sum that sessions have added, in case a controller
- * was killed between changing the registry and the semaphores.
+ * was killed between changing the registry and the semaphores. With guards_only, other semaphores
+ * stay as they are.
  */
-static void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
+static void semaphores_keep(
+	struct semaphores *semaphores, const struct registry *registry, bool guards_only)
 {
 	for (size_t i = 0; i < registry->semaphore_count; i++) {
 		const struct reg_semaphore *s = &registry->semaphores[i];
@@ -139,7 +151,8 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 			ARRAY_FIND(semaphores->items, semaphores->count, address, s->address);
 		const struct reg_probe *probe = registry_probe(registry, s->key, s->session);
 
-		if (change && probe && probe->refcount && s->added + change->least <= UINT16_MAX)
+		if (change && (s->label || !guards_only) && probe && probe->refcount &&
+			s->added + change->least <= UINT16_MAX)
 			change->least += s->added;
 	}
 }
@@ -152,6 +165,21 @@ static int32_t changed(const struct semaphore_change *change, uint16_t now)
 	return !change->is_set && then < change->least ? change->least : then < 0 ? 0 : then;
 }
 
+/* Finds the bytes of a guard after a change. Returns false if something else is there. */
+static bool read_guard(
+	const struct semaphore_change *change, const uint8_t *found, struct edit *edit)
+{
+	const struct arch *arch = arch_host();
+	uint8_t bytes[ARCH_JUMP_MAX];
+	enum arch_guard state = arch_guard(arch, change->address, change->label, found, bytes);
+	bool is_own = state == ARCH_GUARD_OFF || state == ARCH_GUARD_ON;
+	bool on = change->least || (change->by >= 0 && state == ARCH_GUARD_ON);
+
+	memcpy(edit->bytes, on ? bytes : arch->guard_off, arch->insn_align);
+	edit->is_write = is_own && on != (state == ARCH_GUARD_ON);
+	return is_own;
+}
+
 struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 {
 	struct probe_error *error = edits_read(&semaphores->edits, pid);
@@ -162,11 +190,14 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 		uint16_t now, value;
 		int32_t then;
 
+		if (found && change->label &&
+			!read_guard(change, found, &semaphores->edits.items[i]))
+			found = NULL;
 		if (!found && change->by > 0)
-			return probe_error_new(PROBE_ERROR_FORMAT,
-				"process %d has no semaphore at %#jx", pid,
+			return probe_error_new(PROBE_ERROR_FORMAT, "process %d has no %s at %#jx",
+				pid, change->label ? "guard" : "semaphore",
 				(uintmax_t)change->address);
-		if (!found)
+		if (!found || change->label)
 			continue;
 		memcpy(&now, found, sizeof(now));
 		then = changed(change, now);
@@ -204,7 +235,7 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 		error = probe_error_no_memory();
 	if (!error)
 		error = semaphores_prepare(&all);
-	semaphores_keep(&all, registry);
+	semaphores_keep(&all, registry, false);
 	if (!error)
 		error = semaphores_read(&all, pid);
 	for (size_t i = 0; i < all.edits.count && !error; i++)
@@ -363,7 +394,7 @@ static struct probe_error *add_probe(struct transaction *t, const struct selecti
 				       (struct semaphore_change){.address = addresses[i],
 					       .is_set = true,
 					       .value = on})
-			     : semaphores_add(&t->semaphores, addresses[i], on ? times : -times);
+			     : semaphores_add(&t->semaphores, addresses[i], 0, on ? times : -times);
 	for (size_t i = 0; i < probe->site_count && ok; i++) {
 		const struct select_site *site = &s->sites[probe->first_site + i];
 
@@ -537,7 +568,8 @@ static bool change_count(struct transaction *t, uint64_t key, int by, struct sem
 		if (items[i].session != probe->session)
 			continue;
 		items[i].added += by;
-		ok = ok && (!semaphores || semaphores_add(semaphores, items[i].address, by));
+		ok = ok && (!semaphores || semaphores_add(semaphores, items[i].address,
+						   items[i].label, by));
 	}
 	return ok;
 }
@@ -565,8 +597,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 		ok = change_count(
 			t, t->counts[t->counted].key, t->counts[t->counted].by, &t->semaphores);
 	error = ok ? semaphores_prepare(&t->semaphores) : probe_error_no_memory();
-	if (t->kind == TRANSACTION_ENDS)
-		semaphores_keep(&t->semaphores, r);
+	semaphores_keep(&t->semaphores, r, t->kind != TRANSACTION_ENDS);
 	/* If no probe was ever enabled, the target has no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !r->home)
 		return error;
@@ -636,11 +667,16 @@ static bool is_stopped(const struct transaction *t)
 	return t->change->stopped || t->change->target->held;
 }
 
-/* Returns true if the bytes of a toggle change, or if another tool may be about to change them. */
+/*
+ * Returns true if the bytes of a toggle or guard change, or if another tool may be about to change
+ * a toggle.
+ */
 static bool needs_stop(const struct transaction *t)
 {
 	bool writes = false;
 
+	for (size_t i = 0; i < t->semaphores.count; i++)
+		writes |= t->semaphores.items[i].label && t->semaphores.edits.items[i].is_write;
 	for (size_t i = 0; i < t->toggles.count; i++)
 		writes |= t->toggles.edits.items[i].is_write;
 	return writes ||
@@ -658,8 +694,11 @@ static struct probe_error *check_race(struct transaction *t)
 	/* Without a stop, no byte of code is written, not even to take back a change. */
 	for (size_t i = 0; i < t->toggles.count; i++)
 		t->toggles.edits.items[i].is_write = false;
+	for (size_t i = 0; i < t->semaphores.count; i++)
+		t->semaphores.edits.items[i].is_write &= !t->semaphores.items[i].label;
 	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d: another tool is changing its handlers: try again", t->change->pid);
+		"process %d: another tool is changing its handlers or guards: try again",
+		t->change->pid);
 }
 
 static struct probe_error *write_semaphores(struct transaction *t)

@@ -102,6 +102,17 @@ static size_t leader_of(const struct registry *r, size_t site)
 	return leader;
 }
 
+/* Is there a debugger's breakpoint on a guard? The debugger will restore the byte below it. */
+static bool is_covered(const struct change *change, const struct reg_semaphore *guard)
+{
+	size_t length = change->arch->jump_length;
+	uint8_t found[ARCH_JUMP_MAX], bytes[ARCH_JUMP_MAX];
+
+	return guard->label && memory_read(change->pid, guard->address, found, length) == length &&
+	       arch_guard(change->arch, guard->address, guard->label, found, bytes) ==
+		       ARCH_GUARD_COVERED;
+}
+
 static bool find_ending(struct ending *e, struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -139,7 +150,8 @@ static bool find_ending(struct ending *e, struct transaction *t)
 		e->any = e->any || e->sites[i];
 	}
 	for (size_t i = 0; i < r->semaphore_count; i++) {
-		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
+		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session) &&
+				   !is_covered(t->change, &r->semaphores[i]);
 		e->any = e->any || e->semaphores[i];
 	}
 	for (size_t i = 0; i < r->probe_count; i++)
@@ -419,6 +431,13 @@ static struct probe_error *collect(struct change *change)
 		if (session && session->flags & REG_SESSION_RETIRED)
 			return change_store(change, true);
 	}
+	for (size_t i = 0; i < r->semaphore_count; i++) {
+		const struct reg_session *session = registry_session(r, r->semaphores[i].session);
+
+		/* A breakpoint on a guard hides whether it is on. */
+		if (session && session->flags & REG_SESSION_RETIRED)
+			return change_store(change, true);
+	}
 	if (r->site_count && !r->probe_count)
 		/* A thread is still in a tail, so some sites remain in the registry. */
 		return change_store(change, true);
@@ -480,7 +499,7 @@ static struct probe_error *end_all(struct ending *e, struct change *change)
 	for (size_t i = 0; i < r->semaphore_count && !error; i++)
 		if (e->semaphores[i] && r->semaphores[i].added &&
 			!semaphores_add(&e->transaction->semaphores, r->semaphores[i].address,
-				-(int)r->semaphores[i].added))
+				r->semaphores[i].label, -(int)r->semaphores[i].added))
 			error = probe_error_no_memory();
 	if (!error) {
 		registry_drop_semaphore(r, e->semaphores);

@@ -290,6 +290,8 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 static const char borrowed[] = "threads of the program make calls for the controller by this code";
 
+static const char guarded[] = "its bytes overlap those of a guard, which probectl switches";
+
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
 /* Returns the claim of a patch that relies on `covers` bytes and writes the first `length`. */
@@ -356,6 +358,21 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 
 	return claims_add(claims, claim) &&
 	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+}
+
+bool claims_add_guards(struct claims *claims, const struct arch *arch, const struct module *module)
+{
+	size_t count;
+	const struct sdt_guard *guards = sdt_guards(module->object, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct claim claim = claim_of_hop(arch, guards[i].pc + module->bias);
+
+		claim.reason = guarded;
+		if (!claims_add(claims, claim))
+			return false;
+	}
+	return true;
 }
 
 bool claims_add_gadgets(struct claims *claims, const struct arch_gadgets *gadgets)

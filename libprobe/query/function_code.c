@@ -97,6 +97,23 @@ static void on_branch(void *data, size_t site, uint64_t target)
 	*(bool *)data = true;
 }
 
+/* Decodes an instruction of a function. A guard is a branch. */
+static bool decode(const struct function_code *code, const uint8_t *bytes, size_t length,
+	uint64_t address, struct arch_insn *ret)
+{
+	size_t count;
+	const struct sdt_guard *guards = sdt_guards(code->object, &count);
+	const struct sdt_guard *guard = ARRAY_FIND(guards, count, pc, address);
+
+	if (!code->arch->decode(bytes, length, address, ret))
+		return false;
+	if (guard) {
+		ret->flow = ARCH_FLOW_BRANCH;
+		ret->target = guard->label;
+	}
+	return true;
+}
+
 /* Do some bytes look like a branch or call that leads to the start? Most functions have none. */
 static bool may_branch(struct function_code *code, const uint8_t *bytes)
 {
@@ -122,13 +139,15 @@ const char *function_code_loop(struct function_code *code)
 	AUTO_FREE uint8_t *bytes = function_code_read(code, code->range);
 	size_t size = code->range.end - code->range.start;
 	struct arch_insn insn;
+	size_t guards;
 
 	if (!bytes)
 		return unreadable;
-	if (!may_branch(code, bytes))
+	sdt_guards(code->object, &guards);
+	if (!guards && !may_branch(code, bytes))
 		return NULL;
 	for (size_t at = 0; at < size; at += insn.length) {
-		if (!code->arch->decode(bytes + at, size - at, code->range.start + at, &insn))
+		if (!decode(code, bytes + at, size - at, code->range.start + at, &insn))
 			return unreadable;
 		if ((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
 			insn.target == code->range.start)
@@ -148,7 +167,7 @@ const char *function_code_inside(struct function_code *code, uint64_t offset)
 	if (!bytes)
 		return unreadable;
 	for (; at < offset; at += insn.length)
-		if (!code->arch->decode(bytes + at, size - at, code->range.start + at, &insn))
+		if (!decode(code, bytes + at, size - at, code->range.start + at, &insn))
 			return unreadable;
 	return at > offset ? within : NULL;
 }
@@ -337,7 +356,7 @@ static const char *find_in_part(struct function_code *code, const char *symbol,
 		const char *why = NULL;
 		bool leads_out = false;
 
-		if (!code->arch->decode(bytes + at, size - at, part.start + at, &insn))
+		if (!decode(code, bytes + at, size - at, part.start + at, &insn))
 			return unreadable;
 		if (insn.flow == ARCH_FLOW_RETURN)
 			why = add_exit(code, part.start + at,
@@ -397,7 +416,7 @@ static bool is_entered_shortly(struct function_code *code, const struct exits *e
 		for (size_t i = 0; i < size;) {
 			struct arch_insn insn;
 
-			if (!code->arch->decode(bytes + i, size - i, near.range.start + i, &insn) ||
+			if (!decode(code, bytes + i, size - i, near.range.start + i, &insn) ||
 				((insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_BRANCH) &&
 					is_in(&range, 1, insn.target, &own)))
 				return true;

@@ -165,8 +165,9 @@ struct probe_error *splits_read(struct object *object, const struct arch *arch, 
 {
 	struct object_function function;
 	struct probe_error *error;
+	const struct sdt_guard *guards;
 	const uint8_t *file;
-	size_t file_size;
+	size_t file_size, guard_count;
 
 	ret->known = true;
 	error = object_load(object, &file, &file_size);
@@ -184,6 +185,9 @@ struct probe_error *splits_read(struct object *object, const struct arch *arch, 
 	if (!error && object_type(object) == ET_EXEC)
 		error = count_code(object, arch, ret, true, file, file_size);
 	count_words(object, ret, file, file_size);
+	guards = sdt_guards(object, &guard_count);
+	for (size_t i = 0; i < guard_count; i++)
+		count(ret, guards[i].label, false);
 	for (size_t i = 0; i < ret->count; i++)
 		if (ret->items[i].taken > ret->items[i].entered)
 			ret->items[i].references += ret->items[i].taken - ret->items[i].entered;

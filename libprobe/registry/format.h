@@ -145,9 +145,11 @@ struct reg_text {
 	char bytes[56]; /* bytes of this part; the last part ends with zeros */
 };
 
+/* A semaphore, or a guard of <probe/tracepoint.h>, which goes with a semaphore. */
 struct reg_semaphore {
 	uint64_t key; /* key of the probe */
 	uint64_t address;
+	uint64_t label; /* where a guard jumps; 0 for a semaphore */
 	uint32_t session;
 	uint32_t added;
 };

@@ -303,8 +303,8 @@ static bool add_notes(struct recall *recall, const struct reg_name *name, uint64
 	uint64_t semaphore = 0, last = 0;
 
 	semaphores = registry_semaphores(recall->registry, key, &count);
-	if (count)
-		semaphore = semaphores[0].address;
+	for (size_t i = 0; i < count && !semaphore; i++)
+		semaphore = semaphores[i].label ? 0 : semaphores[i].address;
 	/* A site has an element for each session; they are adjacent. */
 	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
 		i < recall->site_count && recall->sites[i].key == key; i++) {

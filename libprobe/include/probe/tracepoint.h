@@ -21,7 +21,11 @@
  *		<sys/sdt.h> has and every tracer knows. It moves no value. Each inlined or
  *		unrolled copy is a site of its own.
  *	int trace_shop_order_enabled(void)
- *		tests whether somebody listens, by the probe's semaphore.
+ *		tests whether somebody listens, by the probe's semaphore. In a source file that
+ *		defines PROBE_TRACEPOINT_GUARD before it includes this header, it is a
+ *		guard instead: instructions that do nothing and read no memory, of which probectl
+ *		and libprobe turn one into a jump while they listen. Other tracers raise
+ *		semaphores, and cannot do that: it stays 0 for them.
  *	struct probe_error *register_trace_shop_order(
  *			void (*function)(void *data, int id, const char *customer), void *data)
  *	struct probe_error *unregister_trace_shop_order(the same)
@@ -217,7 +221,8 @@ template <class T> struct probe_trace_type<const T> : probe_trace_type<T> {};
 	"993:\t" PROBE_TRACE_ADDRESS " 990b, _.stapsdt.base, " #provider "_" #name "_semaphore\n"  \
 	"\t.asciz \"" #provider "\", \"" #name "\"\n" arguments "\t.byte 0\n"                      \
 	"994:\t.balign 4\n"                                                                        \
-	"\t.popsection\n"                                                                          \
+	"\t.popsection\n" PROBE_TRACE_BASE
+#define PROBE_TRACE_BASE                                                                           \
 	"\t.ifndef _.stapsdt.base\n"                                                               \
 	"\t.pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"              \
 	"\t.weak _.stapsdt.base\n"                                                                 \
@@ -226,6 +231,51 @@ template <class T> struct probe_trace_type<const T> : probe_trace_type<T> {};
 	"\t.size _.stapsdt.base, 1\n"                                                              \
 	"\t.popsection\n"                                                                          \
 	"\t.endif\n"
+
+/* ---- The guard ------------------------------------------------------------------- */
+
+#ifndef PROBE_TRACEPOINT_GUARD
+#define PROBE_TRACE_ENABLED(provider, name) return provider##_##name##_semaphore != 0;
+#else
+/*
+ * On x86-64, `test $imm32,%eax`: another first byte makes it `jmp rel32`, with the same number. The
+ * nop before it has room for the jump of a site that is right before.
+ */
+#if defined(__x86_64__) && defined(__LP64__)
+#define PROBE_TRACE_ROOM "\t.byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+#define PROBE_TRACE_OFF "\t.byte 0xa9\n\t.4byte %l[probe_on] - 991f\n"
+#define PROBE_TRACE_REFER "R_X86_64_NONE"
+#define PROBE_TRACE_CHANGED "cc"
+#elif defined(__aarch64__) && defined(__LP64__)
+#define PROBE_TRACE_ROOM
+#define PROBE_TRACE_OFF "\tnop\n"
+#define PROBE_TRACE_REFER "R_AARCH64_NONE"
+#define PROBE_TRACE_CHANGED
+#else
+#error "PROBE_TRACEPOINT_GUARD is for x86-64 and AArch64: leave it out"
+#endif
+/*
+ * The note has a section and a name of its own, which only probectl reads. A guard belongs to the
+ * probes with its semaphore. It refers to that, so that linkers keep it (--gc-sections).
+ */
+#define PROBE_TRACE_ENABLED(provider, name)                                                        \
+	__asm__ goto(PROBE_TRACE_ROOM "990:" PROBE_TRACE_OFF "991:\n"                              \
+				      "\t.pushsection .note.probectl, \"?\", \"note\"\n"           \
+				      "\t.balign 4\n"                                              \
+				      "\t.4byte 993f - 992f, 995f - 994f, 0x6764\n"                \
+				      "992:\t.asciz \"probectl\"\n"                                \
+				      "993:\t.balign 4\n"                                          \
+				      "994:\t.8byte 990b, %l[probe_on], _.stapsdt.base\n"          \
+				      "\t.8byte " #provider "_" #name "_semaphore\n"               \
+				      "995:\t.popsection\n"                                        \
+				      "\t.reloc 990b, " PROBE_TRACE_REFER ", " #provider "_" #name \
+				      "_semaphore\n" PROBE_TRACE_BASE ::                           \
+					      : PROBE_TRACE_CHANGED                                \
+		     : probe_on);                                                                  \
+	return 0;                                                                                  \
+	probe_on:                                                                                  \
+	return 1;
+#endif
 
 /* ---- Declaring and defining -------------------------------------------------------- */
 
@@ -243,9 +293,10 @@ template <class T> struct probe_trace_type<const T> : probe_trace_type<T> {};
 #define PROBE_TRACE_DECLARE_ALL(count, provider, name, ...)                                        \
 	PROBE_TRACE_C volatile unsigned short provider##_##name##_semaphore                        \
 		__attribute__((visibility("hidden")));                                             \
-	PROBE_TRACE_INLINE int trace_##provider##_##name##_enabled(void)                           \
+	PROBE_TRACE_INLINE int trace_##provider##_##name##_guard(void){PROBE_TRACE_ENABLED(        \
+		provider, name)} PROBE_TRACE_INLINE int trace_##provider##_##name##_enabled(void)  \
 	{                                                                                          \
-		return __builtin_expect(provider##_##name##_semaphore != 0, 0);                    \
+		return __builtin_expect(trace_##provider##_##name##_guard(), 0);                   \
 	}                                                                                          \
 	PROBE_TRACE_INLINE void trace_##provider##_##name(                                         \
 		PROBE_TRACE_EACH_##count(PROBE_TRACE_PARAMETER, PROBE_TRACE_COMMA, __VA_ARGS__))   \

@@ -167,7 +167,7 @@ END
 
 sources=("$SCRATCH/first.c" "$SCRATCH/second.c")
 for compiler in 'gcc -std=c99 -D_GNU_SOURCE -O2' 'gcc -O0' 'gcc -O3 -flto' 'g++ -x c++ -O2' 'clang -std=c99 -O2' \
-	'clang++ -x c++ -O1'; do
+	'clang++ -x c++ -O1' 'gcc -O2 -DPROBE_TRACEPOINT_GUARD' 'clang++ -x c++ -O0 -DPROBE_TRACEPOINT_GUARD'; do
 	read -ra cc <<<"$compiler"
 	[ -n "$(command -v "${cc[0]}")" ] || continue
 	"${cc[@]}" -Wall -Wextra -Werror -DREGISTER $include -o "$SCRATCH/tp" "${sources[@]}" -x none "${link[@]}" ||

@@ -260,8 +260,8 @@ static const struct counterpart tracepoints[] = {
 
 	/* Whether it is on. */
 	{"trace_NAME_enabled, tracepoint_enabled", "tests/integration/runtime/tracepoint.sh", "trace_tp_both_enabled()"},
-	{"... by a jump label (static_key, asm goto)", NULL,
-		"other tracers raise semaphores and cannot switch code: the semaphore is tested"},
+	{"... by a jump label (static_key, asm goto)", "tests/integration/runtime/guard.sh",
+		"#define PROBE_TRACEPOINT_GUARD"},
 	{"do_trace_NAME, trace_call__NAME", NULL, "trace_NAME() passes the probe without a test"},
 	{"trace_NAME_rcuidle", NULL, "user programs have no state in which a probe cannot be used"},
 

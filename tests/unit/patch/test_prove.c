@@ -10,6 +10,7 @@
 /* ---- Functions ---------------------------------------------------------------------- */
 
 static const char landing_pad[] = "an exception lands in the bytes after the site";
+static const char another_site[] = "another site is in the bytes after the site";
 static const char undecodable[] = "the bytes after the site cannot be decoded";
 static const char function_starts[] = "a function may start in the bytes after the site";
 static const char signal_return[] = "signal handlers return to the bytes after the site";
@@ -88,6 +89,13 @@ static const struct function {
 	{"long_branch", " .byte 0x0f, 0x84\n .long in2 - . - 4\n SITE\n" BYTES " ret\n",
 		plan_entered},
 	{"long_jump", " .byte 0xe9\n .long in3 - . - 4\n SITE\n" BYTES " ret\n", plan_entered},
+	{"guard", " GUARD in3\n SITE\n" BYTES " ret\n", plan_entered},
+	{"guard_far_away",
+		"SITE\n" BYTES " ret\n .cfi_endproc\n .section .text.unlikely, \"ax\"\n"
+		" GUARD in2\n .previous\n .cfi_startproc\n nop\n",
+		plan_entered},
+	{"guard_behind", " GUARD in6\n SITE\n" BYTES " ret\n", NULL},
+	{"guard_inside", "SITE\n cwtl\n GUARD 1f\n1: ret\n", another_site},
 	{"far_away",
 		"SITE\n" BYTES " ret\n .cfi_endproc\n .section .text.unlikely, \"ax\"\n"
 		" .zero 1000, 0xcc\n jmp in2\n .previous\n .cfi_startproc\n nop\n",
@@ -224,11 +232,19 @@ static void put_body(FILE *file, const struct function *f)
 	}
 }
 
+/* GUARD LABEL makes a guard of <probe/tracepoint.h>, and its note. */
+static const char guard_macro[] = ".macro GUARD label\n"
+				  "890: .byte 0xa9\n .long \\label - . - 4\n"
+				  " .pushsection .note.probectl, \"\", \"note\"\n .balign 4\n"
+				  " .long 9, 32, 0x6764\n .asciz \"probectl\"\n .balign 4\n"
+				  " .quad 890b, \\label, 0, personality\n .popsection\n.endm\n";
+
 static void write_source(const char *path)
 {
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
+	fputs(guard_macro, file);
 	fputs(plan_text_head, file);
 	for (size_t i = 0; i < FUNCTIONS; i++) {
 		const char *name = functions[i].name;

@@ -253,7 +253,7 @@ static uint16_t get_u16(const struct host *h, size_t offset)
 
 static void change(struct host *h, size_t offset, int by)
 {
-	assert_true(semaphores_add(&h->semaphores, at(h, offset), by));
+	assert_true(semaphores_add(&h->semaphores, at(h, offset), 0, by));
 }
 
 static void apply(struct host *h)

@@ -24,6 +24,7 @@ static struct probe_error *select_in(const char *text, struct sdt_functions *ret
 	struct probe_pattern *pattern;
 	struct probe_error *error;
 	struct object *object;
+	struct sdt_notes notes;
 
 	assert_non_null(mkdtemp(dir));
 	write_file(dir, "functions.s", text, source);
@@ -33,6 +34,8 @@ static struct probe_error *select_in(const char *text, struct sdt_functions *ret
 		source));
 	assert_no_error(object_open(path, &object));
 	assert_no_error(probe_pattern_parse("fn:f*:return", &pattern));
+	assert_no_error(sdt_read(object, &notes));
+	sdt_notes_deinit(&notes);
 	error = select_functions(
 		object, path, (const struct probe_pattern *const *)&pattern, 1, NULL, NULL, ret);
 	probe_pattern_free(pattern);
@@ -177,6 +180,62 @@ static void many_chosen(void **state)
 	sdt_functions_deinit(&functions);
 }
 
+/* A guard (<probe/tracepoint.h>) leads to a part of the function, and out of another function. */
+static void guards(void **state)
+{
+	static const char text[] = ".macro guard label\n"
+#ifdef __aarch64__
+				   "1:	nop\n"
+#else
+				   "1:	.byte 0xa9\n"
+				   "	.long \\label - . - 4\n"
+#endif
+				   "	.pushsection .note.probectl, \"\", %note\n"
+				   "	.balign 4\n"
+				   "	.long 9, 32, 0x6764\n"
+				   "	.asciz \"probectl\"\n"
+				   "	.balign 4\n"
+				   "	.quad 1b, \\label, 0, 1b\n"
+				   "	.popsection\n"
+				   "	.endm\n"
+				   "	.macro function name\n"
+				   "	.type \\name, %function\n"
+				   "	.globl \\name\n"
+				   "\\name:	.cfi_startproc\n"
+				   "	.endm\n"
+				   "	.macro end name\n"
+				   "	ret\n"
+				   "	.cfi_endproc\n"
+				   "	.size \\name, . - \\name\n"
+				   "	.endm\n"
+				   "	.text\n"
+				   "	function f\n"
+				   "	guard f.cold\n"
+				   "	end f\n"
+				   "	function f.cold\n"
+				   "	nop\n"
+				   "	end f.cold\n"
+				   "	function fout\n"
+				   "	nop\n"
+				   "	guard f\n"
+				   "	end fout\n";
+	struct sdt_functions functions = {0};
+	size_t exits = 0;
+
+	(void)state;
+	assert_no_error(select_in(text, &functions));
+	for (size_t i = 0; i < functions.count; i++) {
+		const struct sdt_note *note = functions.items[i];
+
+		exits += strcmp(note->name, "f:return") == 0 && !note->refused;
+		if (strcmp(note->name, "fout:return") == 0)
+			assert_string_equal(note->refused,
+				"one of its conditional jumps leads to another function");
+	}
+	assert_int_equal(exits, 2);
+	sdt_functions_deinit(&functions);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +243,7 @@ int main(void)
 		cmocka_unit_test(overlap),
 		cmocka_unit_test(versions),
 		cmocka_unit_test(many_chosen),
+		cmocka_unit_test(guards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
