@@ -227,14 +227,12 @@ static struct probe_error *write_landings(const struct install *install)
 
 /* ---- Hops ------------------------------------------------------------------------------ */
 
-size_t hops_original(
-	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes)
+size_t hops_original(const struct install *install, const struct install_site *as, uint64_t at,
+	size_t size, uint8_t *bytes)
 {
 	const struct module *module = install_module(install, (size_t)(as - install->sites));
 
-	return module->object ? object_read(module->object, hop - module->bias, bytes,
-					install->change->arch->jump_length)
-			      : 0;
+	return module->object ? object_read(module->object, at - module->bias, bytes, size) : 0;
 }
 
 static struct probe_error *write_hops(const struct install *install)
@@ -247,7 +245,9 @@ static struct probe_error *write_hops(const struct install *install)
 		const struct install_site *as = &install->sites[i];
 		uint8_t found[ARCH_JUMP_MAX];
 
-		if (!as->wanted || !as->is_new || as->joins || as->first != i || !as->reg.hop)
+		/* A hop in code is written with the jump that makes room for it (install.c). */
+		if (!as->wanted || !as->is_new || as->joins || as->first != i || !as->reg.hop ||
+			as->made)
 			continue;
 		if (memory_read(c->pid, as->reg.hop, found, length) != length ||
 			memcmp(found, as->reg.hop_original, length) != 0)
@@ -270,21 +270,16 @@ void build_skip(const struct arch *arch, struct piece *p, size_t length)
 	p->used += length;
 }
 
-struct probe_error *build_tail(
-	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
+/* Builds the copy of instructions at a patch, of at least `need` of the bytes, and the way back. */
+static struct probe_error *build_copy(const struct arch *arch, struct install_site *as,
+	const uint8_t *bytes, size_t size, size_t need, struct piece *p)
 {
-	const struct arch *arch = a->change->arch;
-	const struct select_site *site = &a->selection->sites[i];
-	struct install_site *as = &a->sites[i];
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
-	const uint8_t *bytes;
-	size_t size = plan_code(site->plan, move->offset, &bytes);
 
 	build_skip(arch, p, 0);
-	reg->patch = site->pc + (uint64_t)move->offset;
 	reg->tail = p->start + p->used;
-	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
+	status = arch->move(bytes, size, reg->patch, reg->tail, need, &as->moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
@@ -298,6 +293,17 @@ struct probe_error *build_tail(
 	reg->tail_size = p->start + p->used - reg->tail;
 	reg->covers = as->moved.length;
 	return NULL;
+}
+
+struct probe_error *build_tail(
+	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const uint8_t *bytes;
+	size_t size = plan_code(site->plan, move->offset, &bytes);
+
+	a->sites[i].reg.patch = site->pc + (uint64_t)move->offset;
+	return build_copy(a->change->arch, &a->sites[i], bytes, size, move->jump, p);
 }
 
 static struct probe_error *too_far(const struct reg_site *reg)
@@ -315,11 +321,40 @@ struct probe_error *build_jump(const struct install *a, const struct install_sit
 		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
 	reg->hop = as->hop;
 	reg->length = arch->short_jump_length;
-	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
+	if (hops_original(a, as, reg->hop, arch->jump_length, reg->hop_original) !=
+			arch->jump_length ||
 		!arch->jump(reg->hop, entry, reg->hop_patched) ||
 		!arch->short_jump(reg->patch, reg->hop, reg->patched))
 		return too_far(reg);
 	return NULL;
+}
+
+/* Builds the patch that makes room for a site's hop: a site of its own, without stubs. */
+static struct probe_error *build_made(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct install_site *as = &a->sites[i];
+	struct claim claim = claim_of_hop(arch, as->hop, as->made);
+	struct install_site *made;
+	struct probe_error *error;
+
+	if (!ARRAY_ROOM(a->made, a->made_count))
+		return probe_error_no_memory();
+	made = &a->made[a->made_count++];
+	*made = (struct install_site){.is_new = true,
+		.first = i,
+		.write_start = claim.start,
+		.write_end = claim.written_end,
+		.reg = {.pc = claim.start,
+			.patch = claim.start,
+			.entry = claim.start,
+			.plan = PROBE_PLAN_BEHIND,
+			.length = arch->jump_length}};
+	memcpy(made->reg.original, as->made_bytes, arch->jump_length);
+	error = build_copy(arch, made, as->made_bytes, as->made, 2U * arch->jump_length, p);
+	if (!error && !arch->jump(made->reg.patch, made->reg.tail, made->reg.patched))
+		error = too_far(&made->reg);
+	return error;
 }
 
 struct probe_error *build_leave(struct install *a, struct install_site *as, uint64_t pc,
@@ -739,7 +774,8 @@ static struct probe_error *measure(
 	 */
 	*size += code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
-		*size += ARCH_MOVED_BYTES_MAX + 2 * ARCH_JUMP_MAX + 3 * ARCH_STUB_ALIGN +
+		*size += (a->sites[i].made ? 2 : 1) *
+				 (ARCH_MOVED_BYTES_MAX + 2 * ARCH_JUMP_MAX + 3 * ARCH_STUB_ALIGN) +
 			 entries_bytes(a, i, patch_inout);
 	return NULL;
 }
@@ -758,6 +794,8 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 		.length = arch->jump_length,
 		.covers = arch->jump_length};
 	error = site->chosen->build(a, i, p);
+	if (!error && as->made)
+		error = build_made(a, i, p);
 	if (error)
 		return error;
 	/* A patch outside the bytes of its plan would be a bug of this library. */
@@ -962,6 +1000,13 @@ static struct probe_error *announce(struct install *a)
 		if (!site)
 			return probe_error_no_memory();
 		*site = a->neighbours[i];
+	}
+	for (size_t i = 0; i < a->made_count; i++) {
+		struct reg_site *site = registry_add_site(r);
+
+		if (!site)
+			return probe_error_no_memory();
+		*site = a->made[i].reg;
 	}
 	/* New stubs may be linked between older stubs of a site, so the newer of these move up. */
 	for (size_t i = 0; i < a->selection->site_count; i++) {

@@ -221,6 +221,26 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 	return NULL;
 }
 
+/* Drops a plan's spares where code in a restartable sequence would have to move. */
+static void drop_unfit(const struct unfit *unfit, struct plan *plan)
+{
+	uint64_t jump = unfit->arch->jump_length, bias = unfit->module->bias;
+	uint8_t kept = 0;
+
+	for (size_t k = 0; k < plan->spare_count; k++) {
+		uint64_t start = plan->spares[k] + bias - jump;
+		bool fits = true;
+
+		for (size_t i = 0; i < unfit->count && plan->made[k]; i++)
+			fits &= start >= unfit->sequences[i].end ||
+				start + plan->made[k] <= unfit->sequences[i].start;
+		plan->spares[kept] = plan->spares[k];
+		plan->made[kept] = plan->made[k];
+		kept += fits;
+	}
+	plan->spare_count = kept;
+}
+
 /* ==== Known =================================================================================== */
 
 /* The plans of a file's sites. They stay with the file, because many processes may map it. */
@@ -284,7 +304,7 @@ static const char *check_plan(
 	struct claim claim = claim_of_plan(site, plan);
 	const char *reason = NULL;
 
-	as->entry = as->hop = 0;
+	as->entry = as->hop = as->made = 0;
 	as->twin = (struct arch_twin){0};
 	if (!claims_have_jump(&a->claims, site, plan))
 		reason = claims_meet(&a->claims, claim);
@@ -431,6 +451,7 @@ static struct probe_error *choose_all(
 		if (!reason)
 			reason = why_shared(a, sites[i]);
 		*site->plan = plans[i];
+		drop_unfit(&unfit, site->plan);
 		if (reason)
 			select_add_reason(site, reason);
 		else
@@ -773,7 +794,7 @@ struct probe_error *install_plan(struct install *install)
 	struct selection *s = install->selection;
 	struct probe_error *error;
 
-	install->order_count = 0;
+	install->order_count = install->made_count = 0;
 	free(install->order);
 	free(install->sites);
 	install->sites = calloc(s->site_count + 1, sizeof(*install->sites));

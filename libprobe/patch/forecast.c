@@ -143,7 +143,8 @@ static uint64_t spare_of(
 	if (claims_have_jump(claims, site, &plan_hop))
 		return claims->shared_hop;
 	for (size_t i = 0; i < site->plan->spare_count; i++)
-		if (!claims_meet(claims, claim_of_hop(arch, site->plan->spares[i])))
+		if (!claims_meet(
+			    claims, claim_of_hop(arch, site->plan->spares[i], site->plan->made[i])))
 			return site->plan->spares[i];
 	return 0;
 }

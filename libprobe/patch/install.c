@@ -27,6 +27,8 @@ struct commit_site {
 	uint64_t patch;
 	const struct install *install;
 	size_t index;
+	/* NULL, or the patch that makes room for the site's hop */
+	const struct install_site *made;
 	uint16_t turn;
 };
 
@@ -40,7 +42,7 @@ struct commit {
 
 static const struct install_site *site_of(const struct commit_site *at)
 {
-	return &at->install->sites[at->index];
+	return at->made ? at->made : &at->install->sites[at->index];
 }
 
 static const struct select_site *selected(const struct commit_site *at)
@@ -52,7 +54,16 @@ static const struct select_site *selected(const struct commit_site *at)
 
 static bool find_sites(struct commit *c)
 {
-	for (const struct install *a = c->transaction->installs; a; a = a->next)
+	for (const struct install *a = c->transaction->installs; a; a = a->next) {
+		for (size_t k = 0; k < a->made_count; k++) {
+			if (!ARRAY_ROOM(c->sites, c->site_count))
+				return false;
+			c->sites[c->site_count++] =
+				(struct commit_site){.patch = a->made[k].reg.patch,
+					.install = a,
+					.index = a->made[k].first,
+					.made = &a->made[k]};
+		}
 		for (size_t k = 0; k < a->order_count; k++) {
 			size_t i = a->order[k];
 			const struct install_site *as = &a->sites[i];
@@ -64,6 +75,7 @@ static bool find_sites(struct commit *c)
 			c->sites[c->site_count++] = (struct commit_site){
 				.patch = as->reg.patch, .install = a, .index = i};
 		}
+	}
 	ARRAY_SORT(c->sites, c->site_count, patch);
 	for (size_t k = 0; k < c->site_count; k++) {
 		if (!site_of(&c->sites[k])->reg.hop)
@@ -75,29 +87,39 @@ static bool find_sites(struct commit *c)
 	return true;
 }
 
-/* Is it a site where something ends that starts at another site? */
-static bool is_end(const struct commit_site *at)
+/* The order in which sites are patched. */
+enum { MAKES_ROOM, ENDS, STARTS, RANKS };
+
+static int rank_of(const struct commit_site *at)
 {
 	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
+	bool ends = probe->kind == SDT_EXIT || (at->install->request->pairs && probe->pattern % 2);
 
-	return probe->kind == SDT_EXIT || (at->install->request->pairs && probe->pattern % 2);
+	return at->made ? MAKES_ROOM : ends ? ENDS : STARTS;
 }
 
-/* Gives the sites turns, the ends first: no start is on without its end. */
+/*
+ * Gives the sites turns, the ends first: no start is on without its end. Hops in code are written
+ * in earlier stops, so that no short jump ever leads to a hop that is not there.
+ */
 static struct probe_error *take_turns(struct commit *c)
 {
 	struct transaction *t = c->transaction;
 	size_t taken = 0;
 
-	t->turns = (c->site_count + TRANSACTION_SITES - 1) / TRANSACTION_SITES;
+	for (int rank = 0; rank < RANKS; rank++) {
+		for (size_t k = 0; k < c->site_count; k++)
+			if (rank_of(&c->sites[k]) == rank)
+				c->sites[k].turn = (uint16_t)(taken++ / TRANSACTION_SITES);
+		if (rank == MAKES_ROOM)
+			taken = (taken + TRANSACTION_SITES - 1) / TRANSACTION_SITES *
+				TRANSACTION_SITES;
+	}
+	t->turns = (taken + TRANSACTION_SITES - 1) / TRANSACTION_SITES;
 	if (t->turns >= EDITS_ALL)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"process %d: %zu sites are more than one command switches", t->change->pid,
 			c->site_count);
-	for (int starts = 0; starts < 2; starts++)
-		for (size_t k = 0; k < c->site_count; k++)
-			if (is_end(&c->sites[k]) != starts)
-				c->sites[k].turn = (uint16_t)(taken++ / TRANSACTION_SITES);
 	t->text.turn = EDITS_ALL;
 	return NULL;
 }
@@ -120,10 +142,12 @@ static struct probe_error *prepare_text(struct commit *c)
 		uint64_t at = as->is_new ? reg->patch : as->link ? as->link : reg->entry;
 		struct edit *edit;
 
-		if (!(as->is_new ? edits_add(text,
-					   reg->pc - plan_starts_before(site->plan, site->chosen),
-					   plan_needs(site->plan, site->chosen))
-				 : edits_add(text, reg->patch, reg->length)))
+		if (!(c->sites[k].made	 ? edits_add(text, reg->patch, reg->covers)
+			    : as->is_new ? edits_add(text,
+						   reg->pc - plan_starts_before(
+								     site->plan, site->chosen),
+						   plan_needs(site->plan, site->chosen))
+					 : edits_add(text, reg->patch, reg->length)))
 			return probe_error_no_memory();
 		edit = edits_add(text, at, 0);
 		if (!edit)
@@ -134,9 +158,13 @@ static struct probe_error *prepare_text(struct commit *c)
 		edit->is_private = !as->is_new;
 		if (as->is_new)
 			memcpy(edit->bytes, reg->patched, reg->length);
-		edit->length = as->is_new ? reg->length
-			       : as->link ? arch->jump(as->link, as->head, edit->bytes)
-					  : site_entry_jump(reg, as->head, edit->bytes);
+		if (c->sites[k].made)
+			memcpy(edit->bytes + reg->length,
+				c->sites[k].install->sites[as->first].reg.hop_patched, reg->length);
+		edit->length = c->sites[k].made ? as->write_end - as->write_start
+			       : as->is_new	? reg->length
+			       : as->link	? arch->jump(as->link, as->head, edit->bytes)
+						: site_entry_jump(reg, as->head, edit->bytes);
 		if (!edit->length)
 			return probe_error_new(PROBE_ERROR_REFUSED,
 				"no stub can be placed near %#jx", (uintmax_t)reg->pc);
@@ -260,10 +288,12 @@ static struct probe_error *verify_site(const struct commit *c, size_t k)
 	const struct reg_site *reg = &site_of(at)->reg;
 	/* A patched site must hold its jump, a new one what its plan allows. */
 	bool differs =
-		found &&
-		(site_of(at)->is_new ? !plan_holds(at->install->change->arch, selected(at)->plan,
-					       selected(at)->chosen, found)
-				     : memcmp(found, reg->patched, reg->length) != 0);
+		found && (at->made ? memcmp(found, at->install->sites[at->index].made_bytes,
+					     reg->covers) != 0
+				 : site_of(at)->is_new
+					 ? !plan_holds(at->install->change->arch,
+						   selected(at)->plan, selected(at)->chosen, found)
+					 : memcmp(found, reg->patched, reg->length) != 0);
 
 	at->install->change->gone |= !found;
 	at->install->change->differs |= differs;
@@ -295,7 +325,9 @@ static struct probe_error *verify(const struct commit *c)
 		const struct select_probe *probe =
 			&at->install->selection->probes[selected(at)->probe];
 
+		/* Before the first stop, hops in code are not there. */
 		if (edits_is_due(text, 2 * c->hops[i]) &&
+			!(site_of(at)->made && text->turn == EDITS_ALL) &&
 			!site_has_hop(&site_of(at)->reg, at->install->change->pid))
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the jump at %#jx was overwritten by another tool",
@@ -330,7 +362,7 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
 	const struct install_site *as = above ? site_of(&c->sites[above - 1]) : NULL;
 
-	return as && as->is_new && pc < as->reg.patch + as->reg.length &&
+	return as && as->is_new && pc < as->write_end &&
 			       edits_is_due(&c->transaction->text, 2 * (above - 1))
 		       ? as
 		       : NULL;
@@ -347,7 +379,7 @@ static struct probe_error *prepare_windows(const struct commit *c)
 		for (size_t k = 0; as->is_new && k < as->moved.count; k++) {
 			uint64_t pc = as->reg.patch + as->moved.from_offset[k];
 
-			if (pc > as->reg.patch && pc < as->reg.patch + as->reg.length &&
+			if (pc > as->reg.patch && pc < as->write_end &&
 				!places_add(&windows->places, pc, pc + 1))
 				return probe_error_no_memory();
 		}
@@ -692,6 +724,7 @@ void install_deinit(struct install *install)
 	free(install->order);
 	free(install->puns.pages);
 	free(install->neighbours);
+	free(install->made);
 }
 
 static void add_report(const struct install *install)

@@ -79,8 +79,13 @@ struct claims {
 
 /* Returns the bytes that a plan would write or rely on at a site. */
 struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops);
-/* Returns the claim of a hop, the full jump behind a short one. */
-struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
+/*
+ * Returns the claim of a hop, the full jump behind a short one, with the `made` bytes of code that
+ * make room for it, if any.
+ */
+struct claim claim_of_hop(const struct arch *arch, uint64_t hop, uint8_t made);
+/* Returns the bytes of code that move to make room for a site's hop, or 0. */
+uint8_t plan_made(const struct select_site *site, uint64_t hop);
 
 /*
  * Adds the claims of a site and its hop, even if the site is restored, because its code may lead
@@ -325,6 +330,9 @@ struct install_site {
 	struct reg_site reg;
 	/* address of the short jump's hop, or 0 */
 	uint64_t hop;
+	/* the bytes of code that move to make room for the hop, as the file has them, or 0 */
+	uint8_t made;
+	uint8_t made_bytes[PLAN_BEFORE_BYTES];
 	uint64_t write_start, write_end; /* range of bytes that the site's plan may write */
 	/* Target of the site's jump: a pun's page, or code of ours; 0 means the newest stub. */
 	uint64_t entry;
@@ -408,6 +416,9 @@ struct install {
 	/* sites that have an address, sorted by it */
 	size_t *order;
 	size_t order_count;
+	/* Patches that make room for hops; `first` is the index of the site that has the hop. */
+	struct install_site *made;
+	size_t made_count;
 	struct install_stubs stubs;
 	struct install_data data;
 	struct install_puns puns;
@@ -696,9 +707,9 @@ void puns_drop(struct install *install);
 /* Takes a spare in reach that is free and still holds the file's bytes. NULL, or why it cannot. */
 const char *hops_take(struct install *install, size_t i);
 
-/* Reads the file's bytes at a site's hop. Returns their number. */
-size_t hops_original(
-	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
+/* Reads the file's bytes at a site's hop, or at what makes room for it. Returns their number. */
+size_t hops_original(const struct install *install, const struct install_site *as, uint64_t at,
+	size_t size, uint8_t *bytes);
 
 /* ---- Report ---------------------------------------------------------------------------------- */
 

@@ -418,6 +418,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 {
 	const struct object_segment *segment = object_segment_of(p->object, note->pc);
 	struct plan plan = {.pc = note->pc, .ocaml = sdt_is_ocaml(note->kind)};
+	uint8_t keep;
 
 	plan.behind.jump = p->arch->jump_length;
 	plan.hop.jump = p->arch->short_jump_length;
@@ -431,6 +432,11 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	plan.is_entry = note->kind == SDT_ENTRY || note->exit == SDT_TAIL_ENTRY;
 	plan.start = note->start;
 	plan.breaks = note->breaks;
+	keep = note->kind == SDT_EXIT	 ? note->entry_keep
+	       : note->pc == note->start ? note->keep
+					 : ARCH_NO_JUMP;
+	plan.entry_end =
+		note->start + p->arch->jump_length + (keep == ARCH_NO_JUMP ? PLAN_BYTES : keep);
 	if (note->keep == ARCH_NO_JUMP)
 		plan.behind.cannot = plan_breakpoint;
 	else

@@ -49,7 +49,8 @@ struct plan {
 	bool is_exit;  /* the instruction at pc leaves a function, and moves with those before it */
 	/* a function's start, and where breakpoints may be: bit i is for start + i */
 	uint64_t start, breaks;
-	bool short_nop; /* the nop at pc has no room for a jump */
+	uint64_t entry_end; /* address behind the jump at the function's entry */
+	bool short_nop;	    /* the nop at pc has no room for a jump */
 	/* another site's nop follows, and the jump is after both */
 	bool is_followed;
 	/*
@@ -60,6 +61,11 @@ struct plan {
 	/* Unused bytes, nearest first, to which a short jump (plan_is_short()) can lead. */
 	uint8_t spare_count;
 	uint64_t spares[PLAN_SPARES];
+	/*
+	 * For a spare that code makes room for (hop.c): the bytes of that code, which moves. It
+	 * begins one jump before the spare. 0 for unused bytes.
+	 */
+	uint8_t made[PLAN_SPARES];
 #define X(constant, number, name) struct plan_way name;
 	PROBE_PLANS(X, )
 #undef X
@@ -274,6 +280,12 @@ PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
  */
 PROBE_MUST_CHECK struct probe_error *plan_find_spares(
 	struct planning *p, const struct plan_ops *ops);
+
+/*
+ * Makes spares out of code near by for entries and exits that have none, and for which no plan is
+ * possible. Errors: as prove().
+ */
+PROBE_MUST_CHECK struct probe_error *plan_make_spares(struct planning *p);
 
 /* Would a jump of this length have a debugger's breakpoint behind its first byte? */
 bool plan_has_break(const struct plan *plan, uint64_t at, uint8_t length);

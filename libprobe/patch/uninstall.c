@@ -41,6 +41,19 @@ static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 	return probe && probe->refcount > 0;
 }
 
+/* Is there a site that has made room for a hop that is gone? */
+static bool has_unused(const struct registry *r)
+{
+	for (size_t i = 0; i < r->site_count; i++) {
+		size_t count;
+
+		registry_stubs(r, r->sites[i].pc, &count);
+		if (r->sites[i].pc && !count && !site_is_bare(r, &r->sites[i]))
+			return true;
+	}
+	return false;
+}
+
 size_t uninstall_find_dead(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -58,7 +71,7 @@ size_t uninstall_find_dead(struct change *change)
 	/* Another controller may have begun to end stubs. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
-	return count;
+	return count + has_unused(r);
 }
 
 size_t uninstall_find_stale(struct change *change)
@@ -80,6 +93,7 @@ struct ending {
 	bool any;
 	/* Something ends that is not a leftover. (In a leftover, a thread may stay for long.) */
 	bool any_live;
+	bool any_hop; /* a hop has ended */
 	struct transaction *transaction;
 	/* For each edit: the site whose bytes must be ours, or SIZE_MAX if no site is checked. */
 	size_t *checks;
@@ -135,7 +149,8 @@ static bool find_ending(struct ending *e, struct transaction *t)
 	for (size_t i = 0; i < r->site_count; i++) {
 		size_t count;
 		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
-		bool kept = false;
+		/* Code that makes room for a hop ends after it, in a stop of its own. */
+		bool kept = !site_is_chained(&r->sites[i]) && site_is_bare(r, &r->sites[i]);
 
 		for (size_t k = 0; k < count && !kept; k++)
 			kept = !e->stubs[stubs + k - r->stubs];
@@ -148,6 +163,7 @@ static bool find_ending(struct ending *e, struct transaction *t)
 	for (size_t i = 0; i < r->site_count; i++) {
 		e->sites[i] = e->sites[leader_of(r, i)];
 		e->any = e->any || e->sites[i];
+		e->any_live = e->any_live || (e->sites[i] && r->sites[i].pc);
 	}
 	for (size_t i = 0; i < r->semaphore_count; i++) {
 		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session) &&
@@ -461,11 +477,14 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 
 	keep_held(e, r);
 	/* No thread is in these hops any more. A hop that does not hold our jump stays as it is. */
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (e->sites[i] && !e->quiet.busy.sites[i] && r->sites[i].hop &&
-			site_has_hop(&r->sites[i], change->pid))
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		if (!e->sites[i] || e->quiet.busy.sites[i] || !r->sites[i].hop)
+			continue;
+		e->any_hop = true;
+		if (site_has_hop(&r->sites[i], change->pid))
 			error = memory_write_code(change->mem, r->sites[i].hop,
 				r->sites[i].hop_original, change->arch->jump_length);
+	}
 	if (error)
 		return error;
 	puns = take_puns(e, r, &count);
@@ -534,7 +553,8 @@ struct probe_error *uninstall(struct transaction *t)
 	free(e.held);
 	free(e.checks);
 	quiet_close(&e.quiet);
-	return error;
+	return !error && e.any_hop && has_unused(&change->registry) ? uninstall_unreferenced(change)
+								    : error;
 }
 
 struct probe_error *uninstall_unreferenced(struct change *change)

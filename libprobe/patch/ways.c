@@ -309,9 +309,19 @@ struct claim claim_of_plan(const struct select_site *site, const struct plan_ops
 		way->length > way->relies ? way->length : way->relies);
 }
 
-struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
+struct claim claim_of_hop(const struct arch *arch, uint64_t hop, uint8_t made)
 {
-	return claim_of(hop, arch->jump_length, arch->jump_length);
+	uint8_t jump = arch->jump_length;
+
+	return made ? claim_of(hop - jump, 2U * jump, made) : claim_of(hop, jump, jump);
+}
+
+uint8_t plan_made(const struct select_site *site, uint64_t hop)
+{
+	for (size_t i = 0; i < site->plan->spare_count; i++)
+		if (hop && site->plan->spares[i] + (site->pc - site->plan->pc) == hop)
+			return site->plan->made[i];
+	return 0;
 }
 
 const char *claims_meet(const struct claims *claims, struct claim claim)
@@ -357,7 +367,7 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 			site->covers > site->relies ? site->covers : site->relies);
 
 	return claims_add(claims, claim) &&
-	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop, 0)));
 }
 
 bool claims_add_guards(struct claims *claims, const struct arch *arch, const struct module *module)
@@ -366,7 +376,7 @@ bool claims_add_guards(struct claims *claims, const struct arch *arch, const str
 	const struct sdt_guard *guards = sdt_guards(module->object, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		struct claim claim = claim_of_hop(arch, guards[i].pc + module->bias);
+		struct claim claim = claim_of_hop(arch, guards[i].pc + module->bias, 0);
 
 		claim.reason = guarded;
 		if (!claims_add(claims, claim))
@@ -412,7 +422,8 @@ bool claims_take(const struct arch *arch, struct claims *claims, const struct se
 		claims->shared_hop = hop;
 		claims->shared_plan = site->chosen;
 	}
-	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_of_hop(arch, hop)));
+	return claims_add(claims, claim) &&
+	       (!hop || claims_add(claims, claim_of_hop(arch, hop, plan_made(site, hop))));
 }
 
 void claims_deinit(struct claims *claims)

@@ -221,21 +221,42 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Adds the short jumps that lead to our jumps, now that all are found. */
+/*
+ * Adds the short jumps that lead to our jumps, now that all are found. Such a jump is the hop of
+ * the site with the short jump, and the jump right before it may have made room for it: both stay
+ * until no thread can be at the hop.
+ */
 static void add_shorts(struct scan *s)
 {
-	size_t hops = s->found->site_count;
+	size_t count = s->found->site_count;
+	AUTO_FREE bool *hops = calloc(count + s->short_count + 1, sizeof(*hops));
 
-	for (size_t i = 0; i < s->short_count; i++) {
+	s->failed |= !hops;
+	for (size_t i = 0; i < s->short_count && !s->failed; i++) {
 		struct short_jump *jump = &s->shorts[i];
 		struct piece p = {jump->at, SHORT_BYTES, jump->memory, jump->file};
-		bool is_ours = false;
+		struct reg_site *sites, *added;
+		size_t hop = 0;
 
-		for (size_t k = 0; k < hops && !is_ours; k++)
-			is_ours = s->found->sites[k].patch == jump->to;
-		if (is_ours)
-			add_site(s, &p, 0, SHORT_BYTES);
+		while (hop < count && s->found->sites[hop].patch != jump->to)
+			hop++;
+		if (hop == count)
+			continue;
+		add_site(s, &p, 0, SHORT_BYTES);
+		if (s->failed)
+			return;
+		hops[hop] = true;
+		sites = s->found->sites;
+		added = &sites[s->found->site_count - 1];
+		added->hop = jump->to;
+		memcpy(added->hop_original, sites[hop].original, sizeof(added->hop_original));
+		memcpy(added->hop_patched, sites[hop].patched, sizeof(added->hop_patched));
+		for (size_t k = 0; k < count; k++)
+			if (sites[k].patch + sites[k].length == jump->to)
+				sites[k].covers = (uint8_t)(2 * sites[k].length);
 	}
+	if (hops)
+		registry_drop_site(s->found, hops);
 }
 
 static void compare_all(struct scan *s, const struct maps *maps, const struct modules *modules)

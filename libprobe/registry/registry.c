@@ -26,7 +26,7 @@
  * number of plans: an older controller does not know the plans of a newer one.
  */
 enum {
-	IMAGE_VERSION = 2 /* increased when what is stored changes its meaning */
+	IMAGE_VERSION = 3 /* increased when what is stored changes its meaning */
 #define X(constant, number, name) +1
 	PROBE_PLANS(X, )
 #undef X

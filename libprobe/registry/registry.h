@@ -564,7 +564,10 @@ PROBE_MUST_CHECK struct probe_error *site_read_all(
 /* Returns true if a session wants the site to be patched. */
 bool site_is_wanted(const struct registry *registry, const struct reg_site *site);
 
-/* Is a site without probes, only a link in the chain of sites that share one jump? */
+/*
+ * Is a site without probes needed by others: as a link in the chain of sites that share one jump,
+ * or because the code that it has moved makes room for a hop?
+ */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
 /* Is the site's entry a link in a chain of neighbours, or after a hop (reg_site.hop)? */

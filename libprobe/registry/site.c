@@ -128,12 +128,21 @@ bool site_is_wanted(const struct registry *r, const struct reg_site *site)
 	return false;
 }
 
+/* Returns true if a site's hop is in the code that a patch has moved. */
+static bool makes_room(const struct registry *r, const struct reg_site *site)
+{
+	for (size_t i = 0; i < r->site_count; i++)
+		if (r->sites[i].hop - site->patch < site->covers)
+			return true;
+	return false;
+}
+
 bool site_is_bare(const struct registry *r, const struct reg_site *site)
 {
 	size_t count;
 
 	registry_stubs(r, site->pc, &count);
-	return site->pc && site_is_chained(site) && !count;
+	return site->pc && !count && (site_is_chained(site) || makes_room(r, site));
 }
 
 bool site_has_hop(const struct reg_site *site, pid_t pid)

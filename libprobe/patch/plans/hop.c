@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The plan `hop`: a short jump after the nops, where a full jump does not fit. The short jump leads
- * to unused bytes near by, the spare, which hold the full jump. libprobe/patch/plan.c has the
- * picture; libprobe/patch/build.c builds the code.
+ * to bytes near by, the spare, which are unused or made so, and hold the full jump.
+ * libprobe/patch/plan.c has the picture; libprobe/patch/build.c builds the code.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
  * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
  */
 
-enum { PADDING_MAX = 64, PAGE = 4096 };
+enum { PADDING_MAX = 64, PAGE = 4096, MADE_ASKED = 8 };
 
 static const char no_spare[] =
 	"no five unused bytes are within reach of a short jump after the site";
@@ -255,6 +255,208 @@ struct probe_error *plan_find_spares(struct planning *p, const struct plan_ops *
 	return error;
 }
 
+/* ==== Made ==================================================================================== */
+
+/*
+ * Where nothing is padding (gcc -O0, -Og, -O1; rare code), code of the same function makes room for
+ * two jumps. It moves, and the first jump leads to its copy. The second jump is a spare:
+ *
+ *	made	mov ...		jmp copy -----> mov ...
+ *		mov ...		jmp entry <-.	mov ...
+ *		...		...	    |	jmp back
+ *	exit	leave		jmp short --'
+ *		ret
+ *
+ * The proof is that of every moved instruction. Besides, control must flow into this code from the
+ * function's start by direct branches: what only follows in the file may be a table.
+ */
+
+/* An instruction begins at a byte of a function; control flows there; a branch leads there. */
+enum { BEGINS = 1, RUNS = 2, ENTERED = 4 };
+
+struct code {
+	struct object_range range;
+	uint8_t *bytes, *marks;
+	size_t size;
+};
+
+/* The question whether the code at plan.pc can move, to make a spare for `way` of `of`. */
+struct made {
+	struct plan *of;
+	struct plan_way *way;
+	struct plan plan;
+	struct plan_way move;
+};
+
+/* Marks what control reaches by the branches that are known. Returns true if there are more. */
+static bool mark_code(const struct arch *arch, struct code *code)
+{
+	bool runs = true, more = false;
+	struct arch_insn insn;
+
+	for (size_t at = 0; at < code->size; at += insn.length) {
+		uint64_t pc = code->range.start + at, to;
+
+		runs |= (code->marks[at] & RUNS) != 0;
+		if (!arch->decode(code->bytes + at, code->size - at, pc, &insn))
+			break;
+		code->marks[at] |= BEGINS | (runs ? RUNS : 0);
+		to = insn.target - code->range.start;
+		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
+			to < code->size) {
+			more |= runs && to <= at && !(code->marks[to] & RUNS);
+			code->marks[to] |= ENTERED | (runs ? RUNS : 0);
+		}
+		/* Behind a call of what is in the function, there may be a text. */
+		if (insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_INDIRECT_JUMP ||
+			insn.flow == ARCH_FLOW_RETURN || insn.flow == ARCH_FLOW_STOP ||
+			(insn.flow == ARCH_FLOW_CALL && to > 0 && to < code->size))
+			runs = false;
+	}
+	return more;
+}
+
+static void free_code(struct code *code)
+{
+	free(code->bytes);
+	free(code->marks);
+	*code = (struct code){0};
+}
+
+/* Reads the function that contains `pc`, unless `code` is that function. */
+static bool read_code(
+	struct object *object, const struct arch *arch, uint64_t pc, struct code *code)
+{
+	struct object_function function;
+
+	if (pc - code->range.start < code->size)
+		return true;
+	free_code(code);
+	if (!object_function_at(object, pc, &function) ||
+		function.range.end - function.range.start >= object_size(object))
+		return true;
+	code->range = function.range;
+	code->size = function.range.end - function.range.start;
+	code->bytes = malloc(code->size + 1);
+	code->marks = calloc(1, code->size + 1);
+	if (!code->bytes || !code->marks)
+		return false;
+	code->size = object_read(object, code->range.start, code->bytes, code->size);
+	while (mark_code(arch, code))
+		continue;
+	return true;
+}
+
+/* Returns the number of bytes that move if a spare is made at `at`, or 0. */
+static uint8_t made_length(
+	const struct arch *arch, const struct code *code, const struct plan *plan, uint64_t at)
+{
+	size_t from = at - code->range.start, two = 2 * (size_t)arch->jump_length;
+	struct arch_moved moved;
+	struct arch_insn insn;
+
+	if (from >= code->size || !(code->marks[from] & BEGINS) || !(code->marks[from] & RUNS) ||
+		at < plan->entry_end || at % PAGE + two > PAGE ||
+		arch->move(code->bytes + from, code->size - from, at, at, two, &moved) !=
+			ARCH_MOVE_OK ||
+		moved.length > PLAN_BEFORE_BYTES || plan_has_break(plan, at, moved.length))
+		return 0;
+	for (size_t i = 0; i < moved.count; i++) {
+		size_t k = from + moved.from_offset[i];
+
+		if ((i && code->marks[k] & ENTERED) || !(code->marks[k] & BEGINS) ||
+			arch->nop_length(code->bytes + k, code->size - k) ||
+			!arch->decode(code->bytes + k, code->size - k, at + k - from, &insn))
+			return 0;
+	}
+	/* The last instruction may be a call, and no exit. */
+	return moved.falls_through || insn.flow == ARCH_FLOW_CALL ||
+			       insn.flow == ARCH_FLOW_INDIRECT_CALL
+		       ? moved.length
+		       : 0;
+}
+
+/* Returns a way whose short jump lacks nothing but a spare, or NULL. */
+static struct plan_way *way_without_spare(const struct planning *p, struct plan *plan)
+{
+	struct plan_way *way = plan->hop.cannot == no_spare ? &plan->hop : &plan->before;
+	const char *reason;
+
+	return (plan->is_entry || plan->is_exit) && plan->start && way->cannot == no_spare &&
+			       !plan_choose(plan, p->order, &reason)
+		       ? way
+		       : NULL;
+}
+
+/* Adds the code near a plan's patch, the nearest first. Returns false if out of memory. */
+static bool add_near(struct planning *p, struct plan *plan, struct plan_way *way, struct code *code,
+	struct made **made, size_t *count)
+{
+	const struct arch *arch = p->arch;
+	uint64_t patch = plan->pc + (uint64_t)way->offset, low = patch, high = patch + way->length;
+	size_t first = *count;
+
+	if (!read_code(p->object, arch, plan->pc, code))
+		return false;
+	for (uint64_t far = 0; far < 4 * (uint64_t)arch->short_reach; far++) {
+		uint64_t at = far % 2 ? patch + far / 2 : patch - far / 2;
+		uint64_t spare = at + arch->jump_length;
+		uint8_t length, jump[ARCH_JUMP_MAX];
+
+		/* Pieces of code that do not overlap: other sites may need one of them. */
+		if (*count - first == MADE_ASKED || !arch->short_jump(patch, spare, jump) ||
+			(at >= low && at < high))
+			continue;
+		length = made_length(arch, code, plan, at);
+		if (!length || (at < low && at + length > low))
+			continue;
+		if (!ARRAY_ROOM(*made, *count))
+			return false;
+		(*made)[(*count)++] = (struct made){
+			.of = plan, .way = way, .plan = {.pc = at, .byte_count = length}};
+		memcpy((*made)[*count - 1].plan.bytes, code->bytes + (at - code->range.start),
+			length);
+		low = at < low ? at : low;
+		high = at + length > high ? at + length : high;
+	}
+	return true;
+}
+
+struct probe_error *plan_make_spares(struct planning *p)
+{
+	const uint8_t two = (uint8_t)(2 * p->arch->jump_length);
+	AUTO_FREE struct made *made = NULL;
+	struct probe_error *error;
+	struct code code = {0};
+	size_t count = 0;
+	bool ok = true;
+
+	for (size_t i = 0; i < p->count && ok && p->arch->short_jump_length; i++) {
+		struct plan_way *way = way_without_spare(p, &p->plans[i]);
+
+		ok = !way || add_near(p, &p->plans[i], way, &code, &made, &count);
+	}
+	free_code(&code);
+	for (size_t i = 0; i < count && ok; i++)
+		plan_ask(p, (struct proof){.plan = &made[i].plan,
+				    .move = &made[i].move,
+				    .window = two,
+				    .need = two,
+				    .margin = 1});
+	error = ok ? plan_prove(p) : probe_error_no_memory();
+	for (size_t i = 0; i < count && !error; i++) {
+		struct plan *plan = made[i].of;
+
+		if (made[i].move.cannot || plan->spare_count == PLAN_SPARES ||
+			rows_have_site(p->rows, made[i].plan.pc, made[i].move.length))
+			continue;
+		plan->made[plan->spare_count] = made[i].move.length;
+		plan->spares[plan->spare_count++] = made[i].plan.pc + p->arch->jump_length;
+		made[i].way->cannot = NULL;
+	}
+	return error;
+}
+
 /* ==== Hop ===================================================================================== */
 
 /* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
@@ -306,8 +508,7 @@ const char *hops_take(struct install *a, size_t i)
 	const struct select_site *site = &a->selection->sites[i];
 	struct install_site *as = &a->sites[i];
 	uint64_t bias = site->pc - site->plan->pc;
-	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
-	size_t length = a->change->arch->jump_length;
+	const char *reason = NULL;
 
 	if (claims_have_jump(&a->claims, site, &plan_hop)) {
 		as->hop = a->claims.shared_hop;
@@ -315,17 +516,25 @@ const char *hops_take(struct install *a, size_t i)
 	}
 	for (size_t k = 0; k < site->plan->spare_count; k++) {
 		uint64_t hop = site->plan->spares[k] + bias;
+		uint8_t made = site->plan->made[k], found[PLAN_BEFORE_BYTES];
+		struct claim claim = claim_of_hop(a->change->arch, hop, made);
+		size_t length = claim.end - claim.start;
 
-		if (claims_meet(&a->claims, claim_of_hop(a->change->arch, hop)) ||
-			maps_is_shared(&a->change->maps, hop) ||
-			hops_original(a, as, hop, original) != length ||
-			memory_read(a->change->pid, hop, found, length) != length ||
-			memcmp(found, original, length) != 0)
+		if (claims_meet(&a->claims, claim) ||
+			maps_is_shared(&a->change->maps, claim.start) ||
+			hops_original(a, as, claim.start, length, as->made_bytes) != length ||
+			memory_read(a->change->pid, claim.start, found, length) != length ||
+			memcmp(found, as->made_bytes, length) != 0)
+			continue;
+		if (made)
+			reason = windows_reason(&a->transaction->windows, a->change);
+		if (reason)
 			continue;
 		as->hop = hop;
+		as->made = made;
 		return NULL;
 	}
-	return claims_no_spare;
+	return reason ? reason : claims_no_spare;
 }
 
 const struct plan_ops plan_hop = {
