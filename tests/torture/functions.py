@@ -333,7 +333,9 @@ class Program:
         for option, share in (
             ("-fcf-protection=full", 0.4), ("-fno-plt", 0.3), ("-g", 0.5), ("-flto", 0.2),
             ("-fno-omit-frame-pointer", 0.3), ("-fno-pie", 0.2), ("-march=x86-64-v3", 0.2),
-            ("-fstack-protector-all", 0.2), ("-fno-stack-clash-protection", 0.2)):
+            ("-fstack-protector-all", 0.2), ("-fno-stack-clash-protection", 0.2),
+            # Without padding, exits need code that makes room for their jumps.
+            ("-falign-functions=1", 0.5), ("-Og", 0.2)):
             if rng.random() < share:
                 options.append(option)
         if "-fno-pie" in options:

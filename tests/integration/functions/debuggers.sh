@@ -218,6 +218,7 @@ check()
 check "-O0 -g"
 check "-O0"
 check "-O2 -g"
+check "-O0 -g -falign-functions=1"
 in_all || finish
 for options in "-O2" "-O1 -g -fcf-protection=full" "-Os -g" "-O0 -g -gdwarf-4" \
 	"-O2 -fno-omit-frame-pointer -g" "-O2 -fno-omit-frame-pointer"; do
