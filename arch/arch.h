@@ -6,8 +6,7 @@
  * no system call, so every ISA is built and tested on every host. To port probectl, write one
  * `struct arch` (docs/porting.md).
  */
-#ifndef ARCH_ARCH_H
-#define ARCH_ARCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -292,5 +291,3 @@ enum arch_guard arch_guard(const struct arch *arch, uint64_t at, uint64_t label,
 
 /* Fills code memory that no thread should reach with breakpoints. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
-
-#endif

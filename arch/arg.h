@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The arguments of a probe, by its note. */
-#ifndef ARCH_ARG_H
-#define ARCH_ARG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ struct arch_arg {
 
 /* <sys/sdt.h> allows 12 for a probe; libstapsdt and usdt.h more. */
 enum { ARCH_ARGS_MAX = 32 };
-
-#endif

@@ -4,8 +4,7 @@
  * state that the called function may change but the stub does not save. They run in the program
  * itself, so each implementation is compiled only for its own machine.
  */
-#ifndef ARCH_ENTER_H
-#define ARCH_ENTER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,7 +35,5 @@ static inline void enter_saving(void (*function)(void *data), void *data)
 {
 	function(data);
 }
-
-#endif
 
 #endif

@@ -5,8 +5,7 @@
  * The parser (libprobe/query/) has assigned types as C does (C11, 6.3.1 and 6.5). Values have 64
  * bits, extended by their type, so converting one to 64 bits is free.
  */
-#ifndef ARCH_EXPR_H
-#define ARCH_EXPR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,5 +104,3 @@ static inline bool arch_expr_is_binary(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_ADD;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef ARCH_GENERAL_H
-#define ARCH_GENERAL_H
+#pragma once
 
 /*
  * A function that runs while vector and floating-point registers hold the program's values: the
@@ -31,6 +30,4 @@
 #define UNGUARDED __attribute__((no_stack_protector))
 #else
 #define UNGUARDED
-#endif
-
 #endif

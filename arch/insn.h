@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decoded instructions, relocated copies, and searches in code. */
-#ifndef ARCH_INSN_H
-#define ARCH_INSN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,5 +152,3 @@ struct arch_scan {
 
 /* Reports `target` for each window with it. */
 void arch_scan_target(const struct arch_scan *scan, uint64_t target);
-
-#endif

@@ -20,8 +20,7 @@
  * is always contiguous, but it never starts in the slop. The producer owns `head`, the consumer
  * owns `tail`; both only grow.
  */
-#ifndef ARCH_LAYOUT_H
-#define ARCH_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -292,5 +291,3 @@ static inline uint32_t ring_string_length(uint64_t word)
 {
 	return (uint32_t)word & RING_STRING_LENGTH;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * execute. A byte has a class; a state and class have a step: the low bits are the next state, the
  * others the action on the byte.
  */
-#ifndef ARCH_NORM_H
-#define ARCH_NORM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -101,5 +100,3 @@ extern const struct norm_tables norm_tables;
 
 /* Writes a text's normal form, and returns its length, at most `length`. */
 size_t norm_text(const uint8_t *text, size_t length, uint8_t *out);
-
-#endif

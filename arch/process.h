@@ -6,8 +6,7 @@
  * Like all of arch/, this makes no system calls: registers and frames are bytes. Operations that
  * must run on the machine itself are NULL in other machines' tables.
  */
-#ifndef ARCH_PROCESS_H
-#define ARCH_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -259,5 +258,3 @@ extern const struct arch_process x86_64_process, aarch64_process;
 
 /* The table of this machine, or NULL. */
 const struct arch_process *arch_process(void);
-
-#endif

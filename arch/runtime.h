@@ -3,8 +3,7 @@
  * Machine code for libraries of traced programs (libprobe/runtime), which need only the C library:
  * so it is all in headers.
  */
-#ifndef ARCH_RUNTIME_H
-#define ARCH_RUNTIME_H
+#pragma once
 
 #include <elf.h>
 #include <stdint.h>
@@ -55,6 +54,4 @@ enum {
 #else
 #define ARCH_EVENT NULL
 #define ARCH_JUMP_ROOM() ((void)0)
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument parsing for all ISAs: splitting the string, sizes, a lexer with constant expressions. */
-#ifndef ARCH_SPEC_H
-#define ARCH_SPEC_H
+#pragma once
 
 #include "arch/arch.h"
 
@@ -68,5 +67,3 @@ bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 
 /* Sets the kind, and displacement and symbol from the sum. */
 void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_sum *sum);
-
-#endif

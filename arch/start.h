@@ -9,8 +9,7 @@
  *			(*loader_fini)(void)) with the stack as the kernel has set it up, and
  *			with the loader's function that must run at exit.
  */
-#ifndef ARCH_START_H
-#define ARCH_START_H
+#pragma once
 
 #if defined(__x86_64__)
 #include "arch/x86/start.h"
@@ -31,7 +30,5 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 	{                                                                                          \
 		__builtin_trap();                                                                  \
 	}
-
-#endif
 
 #endif

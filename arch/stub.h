@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A stub: the code that runs when a thread hits a site. */
-#ifndef ARCH_STUB_H
-#define ARCH_STUB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -437,5 +436,3 @@ enum arch_stub_status {
 	ARCH_STUB_OUT_OF_REACH, /* `next` is too far from `at` */
 	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do it */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Declarations that all commands of probectl share. */
-#ifndef CLI_CLI_H
-#define CLI_CLI_H
+#pragma once
 
 #include "libprobe/base/error.h"
 
@@ -46,5 +45,3 @@ int report_error(struct probe_error *error);
 
 /* Prints "probectl: warning: ..." on standard error. */
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

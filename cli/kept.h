@@ -3,8 +3,7 @@
  * Kept sessions. `enable -t TRACER` leaves a session in a process, with the words of the command
  * line that define it. `read` and other commands make the tracer again from these words.
  */
-#ifndef CLI_KEPT_H
-#define CLI_KEPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ void kept_deinit(struct kept_options *options);
 
 /* Returns the words as a user would type them, without the start time. The caller frees them. */
 char *kept_title(const char *text);
-
-#endif

@@ -14,8 +14,7 @@
  * processes come and go all the time. The sleep sets the flags of the events that have occurred.
  * There are no callbacks, except for signals that have a meaning for this command only.
  */
-#ifndef CLI_LOOP_H
-#define CLI_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ PROBE_MUST_CHECK struct probe_error *loop_sleep(struct loop *loop);
 
 /* Waits for the end of the child, and forwards signals to it. Returns its exit status. */
 int loop_wait_child(struct loop *loop);
-
-#endif

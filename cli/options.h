@@ -12,8 +12,7 @@
  *             OPTION('v', "verbose", FLAG, NULL, &o.verbose, "show each site"),
  *     };
  */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ void options_deinit(struct common_options *common);
 PROBE_MUST_CHECK struct probe_error *parse_duration(const char *text, uint64_t *ns_ret);
 PROBE_MUST_CHECK struct probe_error *parse_size(const char *text, uint64_t *bytes_ret);
 PROBE_MUST_CHECK struct probe_error *parse_number(const char *text, uint64_t *ret);
-
-#endif

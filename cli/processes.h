@@ -4,8 +4,7 @@
  * processes. If there are conditions, only processes that meet them are used (probe/processes.h).
  * Some commands can start a program instead.
  */
-#ifndef CLI_PROCESSES_H
-#define CLI_PROCESSES_H
+#pragma once
 
 #include "cli/options.h"
 #include "probe/target.h"
@@ -159,5 +158,3 @@ PROBE_MUST_CHECK struct probe_error *child_error(
 
 /* Returns true if the program has ended. Sets *ret to its exit status as a shell would show it. */
 bool child_ended(pid_t pid, int *ret);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The reading of recordings (export, report), and the catalogue of known probes. */
-#ifndef CLI_RECORDS_H
-#define CLI_RECORDS_H
+#pragma once
 
 #include "cli/print/print.h"
 #include "probe/catalogue.h"
@@ -33,5 +32,3 @@ void reading_end(struct reading *reading);
  */
 PROBE_MUST_CHECK struct probe_error *catalogue_open(
 	const char *record, struct probe_catalogue **ret);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by enable, disable, run and trace: the probes to switch, and the report of the result. */
-#ifndef CLI_REQUEST_H
-#define CLI_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,5 +114,3 @@ void report_notes(const struct probe_report *report);
  */
 #define REQUEST_NEXT_STEP                                                                          \
 	" (`probectl list [--functions] FILE` shows what a program or library has)"
-
-#endif

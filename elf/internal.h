@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared only by the files of elf/. */
-#ifndef ELF_INTERNAL_H
-#define ELF_INTERNAL_H
+#pragma once
 
 #include <gelf.h>
 #include <libelf.h>
@@ -129,5 +128,3 @@ struct libdw_function {
  */
 PROBE_MUST_CHECK struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count);
-
-#endif

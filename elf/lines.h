@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Source lines of addresses, from DWARF. A child process reads the files with libdw. */
-#ifndef ELF_LINES_H
-#define ELF_LINES_H
+#pragma once
 
 #include "object.h"
 
@@ -45,5 +44,3 @@ struct lines_function {
  * child has ended.
  */
 bool lines_breaks(struct lines *lines, const struct lines_function *function, uint64_t *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * read. Addresses are link-time unless stated otherwise. Input is untrusted: sizes and offsets are
  * checked, and messages name the offset.
  */
-#ifndef ELF_OBJECT_H
-#define ELF_OBJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -171,5 +170,3 @@ bool object_function_starts(struct object *object, struct object_range range);
  */
 bool object_landing_pads(struct object *object, const struct object_function *function,
 	void (*visit)(uint64_t address, void *data), void *data);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Source: SystemTap, "User Space Probe Implementation"; elf(5), Nhdr.
  */
-#ifndef ELF_SDT_H
-#define ELF_SDT_H
+#pragma once
 
 #include "libprobe/base/event.h"
 #include "object.h"
@@ -116,5 +115,3 @@ struct sdt_guard {
 
 /* Returns the guards that sdt_read() has found, by pc; owned by the object, which may be NULL. */
 const struct sdt_guard *sdt_guards(const struct object *object, size_t *count_ret);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The types of functions' arguments, from DWARF. A child process reads the files with libdw. */
-#ifndef ELF_TYPES_H
-#define ELF_TYPES_H
+#pragma once
 
 #include "object.h"
 
@@ -41,5 +40,3 @@ PROBE_MUST_CHECK struct probe_error *types_describe(
  */
 PROBE_MUST_CHECK struct probe_error *types_inlined(struct object *object, const char *name,
 	char *(*plain_name)(const char *symbol), struct object_range *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * Unwinding: a caller's registers from an ELF file's call frame information (.eh_frame), which
  * stripped files keep. libdw reads it, loaded at its first use.
  */
-#ifndef ELF_UNWIND_H
-#define ELF_UNWIND_H
+#pragma once
 
 #include "object.h"
 
@@ -73,5 +72,3 @@ struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_
 enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers,
 	bool *is_signal_ret);
-
-#endif

@@ -3,8 +3,7 @@
  * A small aarch64 encoder, for the instruction forms of stubs. Source: Arm Architecture Reference
  * Manual for A-profile, DDI 0487, C6.2.
  */
-#ifndef ARCH_AARCH64_EMIT_H
-#define ARCH_AARCH64_EMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -187,5 +186,3 @@ void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
 bool a64_jump_to(struct a64 *e, uint64_t to);
 /* Resolves labels. Returns false if any emitting function has failed. */
 bool a64_finish(struct a64 *e);
-
-#endif

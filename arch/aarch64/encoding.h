@@ -2,8 +2,7 @@
 /*
  * Instruction words and their fields: four bytes, always little-endian (Arm ARM, DDI 0487, B2.6.2).
  */
-#ifndef ARCH_AARCH64_ENCODING_H
-#define ARCH_AARCH64_ENCODING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ static inline bool aarch64_set_page_field(uint32_t *insn, int64_t value)
 	*insn = (*insn & ~UINT32_C(0x60ffffe0)) | (bits & 3) << 29 | (bits >> 2 & 0x7ffff) << 5;
 	return true;
 }
-
-#endif

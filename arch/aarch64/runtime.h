@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef ARCH_AARCH64_RUNTIME_H
-#define ARCH_AARCH64_RUNTIME_H
+#pragma once
 
 #include "arch/runtime.h"
 
@@ -14,5 +13,3 @@ static const struct arch_event event_aarch64 = {
 	/* At both instructions x30 has the return address, as right after the call. */
 	.cie = ARCH_CIE(30, 4, 31 /* sp */, 0),
 };
-
-#endif

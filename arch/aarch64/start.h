@@ -4,8 +4,7 @@
  * is a landing pad, since a loader may jump there indirectly (FEAT_BTI). Sources: Linux,
  * arch/arm64/kernel/entry.S; glibc, sysdeps/aarch64/start.S.
  */
-#ifndef ARCH_AARCH64_START_H
-#define ARCH_AARCH64_START_H
+#pragma once
 
 static inline long raw_call(long number, long a, long b, long c, long d, long e)
 {
@@ -34,5 +33,3 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 		"	mov x0, sp\n"                                                                    \
 		"	bl " #calls "\n"                                                           \
 		"	brk 0\n")
-
-#endif

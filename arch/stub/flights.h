@@ -10,8 +10,7 @@
  *	next	by key: the number of searches left
  *	set	by key: whether some entry was taken; by thread: the depth of the thread's entry
  */
-#ifndef ARCH_STUB_FLIGHTS_H
-#define ARCH_STUB_FLIGHTS_H
+#pragma once
 
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
@@ -48,5 +47,3 @@ void flight_retake(struct form *f, const struct stub_plan *plan, int other);
 void flight_publish(struct form *f, const struct stub_plan *plan);
 /* Frees the entry at RIGHT, taken by key; changes SCRATCH, NEXT, SPARE. */
 void flight_free(struct form *f, const struct stub_plan *plan);
-
-#endif

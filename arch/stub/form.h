@@ -10,8 +10,7 @@
  * operator's left operand is its result (`a += b`). An instruction that is not `wide` takes the low
  * 32 bits, and clears the result's upper half.
  */
-#ifndef ARCH_STUB_FORM_H
-#define ARCH_STUB_FORM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -352,5 +351,3 @@ static inline struct form_mem form_temp(int number)
 {
 	return form_at(FORM_FRAME, 8 * number);
 }
-
-#endif

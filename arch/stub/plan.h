@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The plan of a stub: stack frame, temporaries, labels; for any instruction set. */
-#ifndef ARCH_STUB_PLAN_H
-#define ARCH_STUB_PLAN_H
+#pragma once
 
 #include "arch/arch.h"
 #include "arch/stub/form.h"
@@ -479,5 +478,3 @@ void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
 void form_norm_tables(struct form *f, const struct stub_plan *plan);
 /* Returns true if a part of the key is a normal form. */
 bool action_has_norm(const struct arch_action *action);
-
-#endif

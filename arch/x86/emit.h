@@ -5,8 +5,7 @@
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2
  * (prefixes, ModRM, SIB) and appendix B.
  */
-#ifndef ARCH_X86_EMIT_H
-#define ARCH_X86_EMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -175,5 +174,3 @@ static inline struct emit_mem mem_at(int base, int32_t disp)
 {
 	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};
 }
-
-#endif

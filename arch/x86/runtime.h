@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef ARCH_X86_RUNTIME_H
-#define ARCH_X86_RUNTIME_H
+#pragma once
 
 #include "arch/runtime.h"
 
@@ -20,5 +19,3 @@ static const struct arch_event event_x86_64 = {
 	/* The return address, column 16, is right below the CFA. */
 	.cie = ARCH_CIE(16, 1, 7 /* rsp */, 8, DW_CFA_offset | 16, 1),
 };
-
-#endif

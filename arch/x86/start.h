@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Source: System V ABI, AMD64 supplement, "Process Initialization", "Linux Conventions". */
-#ifndef ARCH_X86_START_H
-#define ARCH_X86_START_H
+#pragma once
 
 static inline long raw_call(long number, long a, long b, long c, long d, long e)
 {
@@ -26,5 +25,3 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 		"	andq $-16, %rsp\n"                                                               \
 		"	call " #calls "\n"                                                         \
 		"	hlt\n")
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The two output formats of `probectl list`. */
-#ifndef CLI_LIST_LISTING_H
-#define CLI_LIST_LISTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ PROBE_MUST_CHECK struct probe_error *listing_function(
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);
 /* Prints one JSON object for each site, without changing the order of the items. */
 PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *listing);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Output functions for all commands: messages, safe text, tables, progress. */
-#ifndef CLI_PRINT_PRINT_H
-#define CLI_PRINT_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,5 +99,3 @@ void progress_show(struct progress *progress, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Erases the line. */
 void progress_end(struct progress *progress);
-
-#endif

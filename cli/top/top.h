@@ -15,8 +15,7 @@
  * current terminals understand (ECMA-48 and xterm's alternate screen). With curses, every command
  * of probectl would load the library.
  */
-#ifndef CLI_TOP_H
-#define CLI_TOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -358,5 +357,3 @@ void __attribute__((format(printf, 2, 3))) top_say(struct top *top, const char *
 
 /* Runs `probectl top`. Reports its errors itself and returns the exit status. */
 int top_run(const struct top_options *options);
-
-#endif

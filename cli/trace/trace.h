@@ -15,8 +15,7 @@
  *
  * libprobe (probe/trace.h) follows the processes, and reads their hits.
  */
-#ifndef CLI_TRACE_H
-#define CLI_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -304,5 +303,3 @@ PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t
  * start.
  */
 PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
-
-#endif

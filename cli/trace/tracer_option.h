@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The tracers of `probectl trace`: their options, their making, and the printing of results. */
-#ifndef CLI_TRACE_TRACER_OPTION_H
-#define CLI_TRACE_TRACER_OPTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -170,5 +169,3 @@ const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid);
 
 /* Forgets the names of a process that has executed another program. */
 void comm_cache_forget(struct comm_cache *cache, pid_t pid);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Arrays that grow by one item, and binary search in sorted arrays. */
-#ifndef LIBPROBE_BASE_ARRAY_H
-#define LIBPROBE_BASE_ARRAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 	array_find(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SORT(items, count, member)                                                           \
 	array_sort(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member))
-
-#endif

@@ -3,8 +3,7 @@
  * A growing output buffer for a million lines a second: only floating-point numbers, and
  * buffer_print() for what is written once, use printf(3).
  */
-#ifndef LIBPROBE_BASE_BUFFER_H
-#define LIBPROBE_BASE_BUFFER_H
+#pragma once
 
 #include <locale.h>
 #include <stdbool.h>
@@ -112,5 +111,3 @@ void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length)
  * (buffer_c_escaped()). U+FFFE and U+FFFF, which XML lacks, become U+FFFD.
  */
 void buffer_xml_escaped(struct buffer *buffer, const char *text, size_t length);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_BASE_CLEANUP_H
-#define LIBPROBE_BASE_CLEANUP_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -24,5 +23,3 @@ void cleanup_file(FILE **file);
 
 /* Calls a function with the variable's address at the end of its scope: AUTO(maps_deinit). */
 #define AUTO(deinit) __attribute__((cleanup(deinit)))
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The controller's clocks, and the conversion of records' time stamps. */
-#ifndef LIBPROBE_BASE_CLOCK_H
-#define LIBPROBE_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ uint64_t clock_ticks_per_s(const struct clock *clock);
 
 /* Returns the ns per stamp, times 2^32, to some hundred-thousandths. Takes four milliseconds. */
 uint64_t clock_tick_ns32(const struct clock *clock);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Constructors of errors (probe/error.h). */
-#ifndef LIBPROBE_BASE_ERROR_H
-#define LIBPROBE_BASE_ERROR_H
+#pragma once
 
 #include "probe/error.h"
 
@@ -30,5 +29,3 @@ struct probe_error *probe_error_first(struct probe_error *first, struct probe_er
 /* Like probe_error_new(), with an errno(3) that is not in the message. */
 struct probe_error *error_numbered(enum probe_error_code code, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
-
-#endif

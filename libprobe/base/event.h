@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_BASE_EVENT_H
-#define LIBPROBE_BASE_EVENT_H
+#pragma once
 
 #include "probe/event.h"
 
@@ -45,5 +44,3 @@ struct probe_stack event_cut_stack(const struct probe_stack *stack);
  * memory is short.
  */
 const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret);
-
-#endif

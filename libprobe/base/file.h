@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads small files of /proc and /sys, writes to descriptors, and opens output files safely. */
-#ifndef LIBPROBE_BASE_FILE_H
-#define LIBPROBE_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ PROBE_MUST_CHECK struct probe_error *file_parent(
  * programs share the descriptor. Returns -1 if it is neither, has no reader, or is another user's.
  */
 int file_reopen(int fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_BASE_FRAME_TEXT_H
-#define LIBPROBE_BASE_FRAME_TEXT_H
+#pragma once
 
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"
@@ -25,5 +24,3 @@ const char *frame_text_end(enum probe_stack_end end);
 
 /* Writes a line for each frame, innermost first, and one for the end of an incomplete stack. */
 void frame_text_stack(struct buffer *out, const struct probe_stack *stack);
-
-#endif

@@ -10,8 +10,7 @@
  * The titles of the columns come first, then the cells line by line. The text of a cell is written
  * to grid->text, and grid_end() ends the cell; the other functions write and end one.
  */
-#ifndef LIBPROBE_BASE_GRID_H
-#define LIBPROBE_BASE_GRID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void grid_note(struct grid *grid);
 
 /* Writes the grid to `out`. `screen` is the width of the screen in characters, 0 if none. */
 void grid_print(const struct grid *grid, struct buffer *out, size_t screen);
-
-#endif

@@ -6,8 +6,7 @@
  * A target may hit millions of times a second, so there is no tree of objects, and no state besides
  * the buffer.
  */
-#ifndef LIBPROBE_BASE_JSON_H
-#define LIBPROBE_BASE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void json_bytes(struct buffer *out, const char *name, const char *text, size_t l
 void json_hex(struct buffer *out, const char *name, uint64_t value);
 /* Writes a string with two hexadecimal digits for each byte. */
 void json_hex_bytes(struct buffer *out, const char *name, const void *bytes, size_t length);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Libraries that few commands need, loaded with dlopen(3) on demand. */
-#ifndef LIBPROBE_BASE_LIBRARY_H
-#define LIBPROBE_BASE_LIBRARY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ struct library_function {
  */
 const char *library_load(
 	const char *soname, const struct library_function *functions, size_t count, void *table);
-
-#endif

@@ -4,8 +4,7 @@
  * addressing and linear probing, at most half full; each key and its value have an allocation of
  * their own, so a value never moves.
  */
-#ifndef LIBPROBE_BASE_MAP_H
-#define LIBPROBE_BASE_MAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ const void *map_key(const void *value);
  * order. When a value is removed, another one that was not visited yet may take its slot.
  */
 void *map_at(const struct map *map, size_t slot);
-
-#endif

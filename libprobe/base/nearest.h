@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the name nearest to a typed one, for "did you mean". */
-#ifndef LIBPROBE_BASE_NEAREST_H
-#define LIBPROBE_BASE_NEAREST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ struct nearest {
 
 /* Compares one more name, which must stay valid. Among equally near names, the first wins. */
 void nearest_consider(struct nearest *nearest, const char *typed, const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * Pages of memory, of the kernel's size: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64. File formats
  * that contain 4096 bytes do not depend on the kernel's size.
  */
-#ifndef LIBPROBE_BASE_PAGE_H
-#define LIBPROBE_BASE_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ static inline bool page_is_crossed(uint64_t address, uint64_t length)
 {
 	return page_of(address) != page_of(address + length - 1);
 }
-
-#endif

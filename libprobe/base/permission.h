@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The errors for refused accesses to a process. */
-#ifndef LIBPROBE_BASE_PERMISSION_H
-#define LIBPROBE_BASE_PERMISSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -39,5 +38,3 @@ struct probe_error *permission_trace_error(pid_t pid)
 /* Returns the error for EPERM or EACCES of opening /proc/PID/maps. */
 struct probe_error *permission_maps_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
-
-#endif

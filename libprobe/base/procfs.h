@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads single facts from /proc (proc(5)) and about the kernel. */
-#ifndef LIBPROBE_BASE_PROCFS_H
-#define LIBPROBE_BASE_PROCFS_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -111,5 +110,3 @@ bool procfs_mount_type(
 	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE]);
 /* Returns true if an errno of open(2) says only that descriptors or memory ran out. */
 bool procfs_no_room(int err);
-
-#endif

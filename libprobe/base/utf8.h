@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* UTF-8. Targets' names and strings may hold any byte; JSON and terminals need UTF-8. */
-#ifndef LIBPROBE_BASE_UTF8_H
-#define LIBPROBE_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline uint32_t utf8_code(const char *text, size_t bytes)
 		code = code << 6 | ((unsigned char)text[i] & 0x3fU);
 	return code;
 }
-
-#endif

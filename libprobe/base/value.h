@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_BASE_VALUE_H
-#define LIBPROBE_BASE_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -60,5 +59,3 @@ bool value_number(const struct probe_value *value, double *ret);
  * a complete one.
  */
 int value_compare(const struct probe_value *a, const struct probe_value *b);
-
-#endif

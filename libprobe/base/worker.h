@@ -4,8 +4,7 @@
  * has a stack of ours: when a thread on libc's own stack ends, libc calls madvise(2), for which a
  * seccomp filter might kill us.
  */
-#ifndef LIBPROBE_BASE_WORKER_H
-#define LIBPROBE_BASE_WORKER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ void worker_join(struct worker *worker);
  * false for such a child, or if something else has reaped it.
  */
 bool worker_end_child(pid_t child, uint64_t patience_ns, int *status_ret);
-
-#endif

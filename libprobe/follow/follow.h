@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_FOLLOW_FOLLOW_H
-#define LIBPROBE_FOLLOW_FOLLOW_H
+#pragma once
 
 #include <linux/futex.h>
 #include <stdbool.h>
@@ -407,5 +406,3 @@ bool program_is_loading(pid_t pid, struct files *files);
 
 /* Returns the programs that a watch holds; owned by the watch. */
 struct launches *watch_launches(struct probe_watch *watch);
-
-#endif

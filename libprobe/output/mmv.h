@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_OUTPUT_MMV_H
-#define LIBPROBE_OUTPUT_MMV_H
+#pragma once
 
 #include "libprobe/output/output.h"
 
@@ -32,5 +31,4 @@ struct pcp_folder {
 /* A dot before this prefix hides our files. */
 #define PCP_PREFIX "probectl."
 
-#endif
 #endif

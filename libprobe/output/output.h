@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_OUTPUT_OUTPUT_H
-#define LIBPROBE_OUTPUT_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -607,5 +606,3 @@ void text_heading(struct format_context *context, const struct probe_view *view)
 /* Writes a chart of a row's buckets, and its other figures below. */
 void text_chart(struct format_context *context, const struct probe_table_row *row,
 	const struct probe_view *view);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_PROCESS_PROCESS_H
-#define LIBPROBE_PROCESS_PROCESS_H
+#pragma once
 
 #include <limits.h>
 #include <linux/filter.h>
@@ -837,5 +836,3 @@ bool shared_is_data(const struct mapping *mapping);
 bool shared_is_named(const struct mapping *mapping);
 /* Returns true if a process has our code or data mapped. */
 bool shared_any(const struct maps *maps);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_PTRACE_PTRACE_H
-#define LIBPROBE_PTRACE_PTRACE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -583,5 +582,3 @@ struct yield {
  * a second after a yield that took long, because others compute there.
  */
 bool yield_once(struct yield *yield);
-
-#endif

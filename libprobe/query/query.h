@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_QUERY_QUERY_H
-#define LIBPROBE_QUERY_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -1029,5 +1028,3 @@ struct parser {
 	const char *at;
 	unsigned int nesting; /* how deeply operands are nested at this position */
 };
-
-#endif

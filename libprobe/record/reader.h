@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_RECORD_READER_H
-#define LIBPROBE_RECORD_READER_H
+#pragma once
 
 #include "libprobe/base/error.h"
 #include "libprobe/base/map.h"
@@ -543,5 +542,3 @@ static inline bool own_stream_decode(struct own_stream *stream, struct step_resu
 		stream->at = after;
 	return after != NULL;
 }
-
-#endif

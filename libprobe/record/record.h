@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_RECORD_RECORD_H
-#define LIBPROBE_RECORD_RECORD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -634,5 +633,3 @@ extern const char *const system_event_names[PROBE_STREAM_UNNAMED + 1];
 uint32_t system_event_type(const char *provider, const char *name);
 /* Returns true if an event of a log is a system event, which has no thread. */
 bool system_event_is(const struct probe_event *event);
-
-#endif

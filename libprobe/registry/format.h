@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_REGISTRY_FORMAT_H
-#define LIBPROBE_REGISTRY_FORMAT_H
+#pragma once
 
 #include "libprobe/process/process.h"
 
@@ -356,5 +355,3 @@ uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool p
 
 /* Returns a probe's entry in a persistent session, preferably one that refers to it, or NULL. */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_REGISTRY_REGISTRY_H
-#define LIBPROBE_REGISTRY_REGISTRY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -751,5 +750,3 @@ PROBE_MUST_CHECK struct probe_error *threads_check_dispatch(struct change *chang
 
 /* Returns true if this module is the dynamic loader, whose code runs before threads are set up. */
 bool threads_is_loader(const struct module *module);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_REGISTRY_RING_H
-#define LIBPROBE_REGISTRY_RING_H
+#pragma once
 
 #include "arch/layout.h"
 #include "libprobe/registry/format.h"
@@ -267,5 +266,3 @@ void writers_init(struct writers *cache, pid_t root, bool children);
 void writers_learn(struct writers *cache);
 /* `word` is from a record: a thread id (0 if unknown), and a bit that marks threads of a child. */
 void writers_find(struct writers *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret);
-
-#endif

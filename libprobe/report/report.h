@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_REPORT_REPORT_H
-#define LIBPROBE_REPORT_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -565,5 +564,3 @@ void export_frame_text(struct buffer *out, struct buffer *key, const struct prob
 
 /* Gives up the open spans of a process, which has ended or executed another program (spans.c). */
 void spans_forget(struct probe_spans *spans, pid_t pid);
-
-#endif

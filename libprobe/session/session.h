@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LIBPROBE_SESSION_SESSION_H
-#define LIBPROBE_SESSION_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -787,5 +786,3 @@ struct wire_got {
 
 /* Reads a hit in place. Returns false if it is malformed. */
 bool wire_get_hit(char *message, size_t length, struct wire_got *ret);
-
-#endif

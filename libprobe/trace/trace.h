@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of a trace (probe/trace.h): the order of hits, and which processes are meant. */
-#ifndef LIBPROBE_TRACE_TRACE_H
-#define LIBPROBE_TRACE_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -209,5 +208,3 @@ char *container_named_in_docker(const char *folder, const char *name);
  * Returns the id of the container with this name in a file of containers/storage (Podman), or NULL.
  */
 char *container_named_in_storage(const char *path, const char *name);
-
-#endif

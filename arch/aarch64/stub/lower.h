@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The back end of the form (arch/stub/form.h) for aarch64. */
-#ifndef ARCH_AARCH64_STUB_LOWER_H
-#define ARCH_AARCH64_STUB_LOWER_H
+#pragma once
 
 #include "arch/aarch64/emit.h"
 #include "arch/stub/form.h"
@@ -42,5 +41,3 @@ void a64_time_subroutine(struct form *f, const struct stub_plan *plan);
 
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
 	const struct arch_thread *thread);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decoding x86-64 instructions: operations of struct arch, documented there. */
-#ifndef ARCH_X86_DECODE_INSN_H
-#define ARCH_X86_DECODE_INSN_H
+#pragma once
 
 #include "arch/arch.h"
 
@@ -76,5 +75,3 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length);
 bool x86_64_loses_stack(const uint8_t *bytes, size_t length);
 bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length);
 bool x86_64_argument_dies(const uint8_t *bytes, size_t length);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * Translates the instructions of arch/stub/form.h (the form) into machine code of x86-64.
  */
-#ifndef ARCH_X86_STUB_LOWER_H
-#define ARCH_X86_STUB_LOWER_H
+#pragma once
 
 #include "arch/stub/plan.h"
 #include "arch/x86/emit.h"
@@ -50,5 +49,3 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 
 /* The subroutine plan->time: see struct stub_isa. */
 void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan);
-
-#endif
