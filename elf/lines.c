@@ -516,12 +516,11 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
-	if (error) {
+	if (error)
 		lines_close(lines);
-		return error;
-	}
-	*ret = lines;
-	return NULL;
+	else
+		*ret = lines;
+	return error;
 }
 
 void lines_close(struct lines *lines)

@@ -120,12 +120,11 @@ static struct probe_error *object_create(
 		if (owns_fd)
 			close(fd);
 	}
-	if (error) {
+	if (error)
 		object_close(object);
-		return error;
-	}
-	*ret = object;
-	return NULL;
+	else
+		*ret = object;
+	return error;
 }
 
 struct probe_error *object_open_fd(int fd, const char *path, struct object **ret)

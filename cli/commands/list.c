@@ -296,17 +296,13 @@ static char *program_find(const char *name)
 static bool is_native(const char *path)
 {
 	Elf64_Ehdr ours = {0}, its = {0};
-	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO_FD int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	bool ret = self >= 0 && fd >= 0 && read(self, &ours, sizeof(ours)) == sizeof(ours) &&
 		   read(fd, &its, sizeof(its)) == sizeof(its) &&
 		   memcmp(ours.e_ident, its.e_ident, EI_DATA + 1) == 0 &&
 		   ours.e_machine == its.e_machine;
 
-	if (self >= 0)
-		close(self);
-	if (fd >= 0)
-		close(fd);
 	return ret;
 }
 

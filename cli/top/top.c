@@ -212,12 +212,11 @@ static struct probe_error *screen_open(struct top_screen **ret)
 		return error;
 	}
 	error = screen_enter(screen);
-	if (error) {
+	if (error)
 		screen_close(screen);
-		return error;
-	}
-	*ret = screen;
-	return NULL;
+	else
+		*ret = screen;
+	return error;
 }
 
 /* ---- Drawing ----------------------------------------------------------------------- */

@@ -498,13 +498,11 @@ static void look_at(
 
 static void find_in(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
 {
-	DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
 	while ((tid = procfs_next_thread(pid, threads)))
 		look_at(waiters, place, pid, tid);
-	if (threads)
-		closedir(threads);
 }
 
 static void find_below(struct waiters *waiters, const struct waiters_place *place, pid_t pid)

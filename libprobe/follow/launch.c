@@ -60,12 +60,10 @@ struct failure {
 static uint16_t machine_of(const char *path)
 {
 	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same members, as far as e_machine */
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
 			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
 
-	if (fd >= 0)
-		close(fd);
 	return is_program ? header.e_machine : EM_NONE;
 }
 
@@ -252,15 +250,13 @@ enum {
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t length = fd < 0 ? -1 : pread(fd, interpreter, INTERPRETER_MAX - 1, 0);
 	bool changes = stat(path, &st) < 0
 			       ? errno != ENOENT
 			       : (st.st_mode & (S_ISUID | S_ISGID)) ||
 					 getxattr(path, "security.capability", NULL, 0) >= 0;
 
-	if (fd >= 0)
-		close(fd);
 	interpreter[length > 0 ? length : 0] = '\0';
 	return changes;
 }

@@ -208,12 +208,11 @@ struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 	watch->children = children;
 	watch->wake = -1;
 	error = launches_init(&watch->launches);
-	if (error) {
+	if (error)
 		probe_watch_free(watch);
-		return error;
-	}
-	*ret = watch;
-	return NULL;
+	else
+		*ret = watch;
+	return error;
 }
 
 int probe_watch_fd(const struct probe_watch *watch)
@@ -606,7 +605,7 @@ static bool seek_look(struct probe_watch *watch)
 	uint64_t now = clock_monotonic_ns(), since = seek->looked_ns, pause;
 	bool opened = false, eager = now < seek->eager_until_ns;
 	char events[EVENT_BYTES];
-	DIR *processes;
+	AUTO_DIR DIR *processes = NULL;
 	pid_t pid;
 
 	while (seek->inotify >= 0 && read(seek->inotify, events, sizeof(events)) > 0)
@@ -640,8 +639,6 @@ static bool seek_look(struct probe_watch *watch)
 			seek->newcomers.is_wanted(pid, seek->has_looked, seek->newcomers.data) &&
 			!take_newcomer(watch, pid, since))
 			break;
-	if (processes)
-		closedir(processes);
 	seek->has_looked = true;
 	seek->looked_ns = now;
 	pause = LOOK_SHARE * (clock_monotonic_ns() - now);

@@ -377,12 +377,11 @@ struct probe_error *probe_tracer_host_start(
 	while (!error && !host->ready)
 		error = wait_for_replies(host, &(struct listener){0});
 	host->unanswered = 0;
-	if (error) {
+	if (error)
 		probe_tracer_host_free(host);
-		return error;
-	}
-	*ret = host;
-	return NULL;
+	else
+		*ret = host;
+	return error;
 }
 
 /* ---- Use -------------------------------------------------------------------------- */

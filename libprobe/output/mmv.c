@@ -415,7 +415,7 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 	struct probe_error *error;
 	uint64_t start;
 	pid_t pid;
-	DIR *dir;
+	AUTO_DIR DIR *dir = NULL;
 
 	if (!folder)
 		return probe_error_no_memory();
@@ -432,8 +432,6 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 	while (dir && (entry = readdir(dir)))
 		if (parse_name(entry->d_name, &pid, &start) && procfs_start_time(pid) != start)
 			unlinkat(folder->fd, entry->d_name, 0);
-	if (dir)
-		closedir(dir);
 	*ret = folder;
 	return NULL;
 }
@@ -626,7 +624,7 @@ struct probe_error *pcp_folder_taken(
 	struct pcp_folder *folder, const char *own, struct pcp_taken **ret, size_t *count_ret)
 {
 	struct taken_list list = {0};
-	DIR *dir = read_folder(folder);
+	AUTO_DIR DIR *dir = read_folder(folder);
 	const struct dirent *entry;
 	bool done = true;
 	uint64_t start;
@@ -636,8 +634,6 @@ struct probe_error *pcp_folder_taken(
 		if (entry->d_name[0] != '.' && parse_name(entry->d_name, &pid, &start) &&
 			!(own && !strcmp(entry->d_name, own)))
 			done = take_named(&list, folder, entry->d_name);
-	if (dir)
-		closedir(dir);
 	if (!done) {
 		free(list.items);
 		return probe_error_no_memory();

@@ -531,12 +531,11 @@ struct probe_error *probe_otlp_open(
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
 	error = http_client_open(url, headers, &otlp->http);
-	if (error) {
+	if (error)
 		free(otlp);
-		return error;
-	}
-	*ret = otlp;
-	return NULL;
+	else
+		*ret = otlp;
+	return error;
 }
 
 void probe_otlp_close(struct probe_otlp *otlp)

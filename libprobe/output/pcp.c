@@ -719,12 +719,11 @@ struct probe_error *probe_pcp_open(
 	}
 	if (!error)
 		error = pcp_folder_open(&pcp->folder);
-	if (error) {
+	if (error)
 		probe_pcp_close(pcp);
-		return error;
-	}
-	*ret = pcp;
-	return NULL;
+	else
+		*ret = pcp;
+	return error;
 }
 
 const char *probe_pcp_name(const struct probe_pcp *pcp)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
@@ -199,7 +200,7 @@ static void parse_lines(struct jit_map *map)
 
 void jit_map_refresh(struct jit_map *map, bool now)
 {
-	int fd;
+	AUTO_FD int fd = -1;
 
 	if (!now && clock_monotonic_ns() - map->looked_ns < REFRESH_NS)
 		return;
@@ -208,8 +209,6 @@ void jit_map_refresh(struct jit_map *map, bool now)
 		parse_lines(map);
 		map->generation++;
 	}
-	if (fd >= 0)
-		close(fd);
 	map->looked_ns = clock_monotonic_ns();
 }
 

@@ -542,12 +542,11 @@ struct probe_error *probe_catalogue_create(struct probe_catalogue **ret)
 	error = learned_init(&catalogue->learned);
 	if (!error)
 		error = add_builtin(catalogue);
-	if (error) {
+	if (error)
 		probe_catalogue_free(catalogue);
-		return error;
-	}
-	*ret = catalogue;
-	return NULL;
+	else
+		*ret = catalogue;
+	return error;
 }
 
 void probe_catalogue_free(struct probe_catalogue *catalogue)

@@ -821,12 +821,11 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 				"beside duration, begin. and end., say of which of them the "
 				"argument is: begin.argN or end.argN");
 	}
-	if (error) {
+	if (error)
 		expr_free(expr);
-		return error;
-	}
-	*ret = expr;
-	return NULL;
+	else
+		*ret = expr;
+	return error;
 }
 
 void expr_free(struct expr *expr)

@@ -594,12 +594,11 @@ struct probe_error *probe_pattern_parse_named(
 		return probe_error_no_memory();
 	pattern->catalogue = catalogue;
 	error = parse(&(struct pattern_text){pattern->text, pattern});
-	if (error) {
+	if (error)
 		probe_pattern_free(pattern);
-		return error;
-	}
-	*ret = pattern;
-	return NULL;
+	else
+		*ret = pattern;
+	return error;
 }
 
 struct probe_error *probe_pattern_predicate(const char *text,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/record/record.h"
 
 /* ==== Finding records ========================================================================= */
@@ -100,7 +101,7 @@ static struct probe_error *reader_folder_find(const char *path, bool one, struct
 /* Returns the size in bytes of a record's files, without metadata. */
 static uint64_t record_bytes(const char *record)
 {
-	DIR *folder = opendir(record);
+	AUTO_DIR DIR *folder = opendir(record);
 	struct dirent *entry;
 	struct stat status;
 	uint64_t bytes = 0;
@@ -110,8 +111,6 @@ static uint64_t record_bytes(const char *record)
 			fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 			S_ISREG(status.st_mode))
 			bytes += (uint64_t)status.st_size;
-	if (folder)
-		closedir(folder);
 	return bytes;
 }
 

@@ -487,12 +487,11 @@ struct probe_error *reader_own_open(const struct reader_folder *folder, void **r
 	if (getrandom(&reader->texts, sizeof(reader->texts), 0) != sizeof(reader->texts))
 		reader->texts = 0;
 	error = open_part(reader);
-	if (error) {
+	if (error)
 		own_close(reader);
-		return error;
-	}
-	*ret = reader;
-	return NULL;
+	else
+		*ret = reader;
+	return error;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

@@ -338,7 +338,7 @@ void site_forget_closed(struct change *change)
 		calloc(r->site_count + r->stub_count + r->semaphore_count + 3 * r->probe_count + 1,
 			sizeof(*flags));
 	enum site_state *states = try_states(change, &edits);
-	int pagemap = -1;
+	AUTO_FD int pagemap = -1;
 
 	/* If it is unknown whether the process was forked with this registry, sites are kept. */
 	if (r->guard)
@@ -364,7 +364,5 @@ void site_forget_closed(struct change *change)
 		if (losses.any)
 			drop_losses(&losses, r);
 	}
-	if (pagemap >= 0)
-		close(pagemap);
 	free(states);
 }

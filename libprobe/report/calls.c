@@ -116,12 +116,11 @@ struct probe_error *probe_calls_create(
 	error = parse_keys(calls, options);
 	if (!error)
 		error = probe_spans_create(&spans, &calls->spans);
-	if (error) {
+	if (error)
 		probe_calls_free(calls);
-		return error;
-	}
-	*ret = calls;
-	return NULL;
+	else
+		*ret = calls;
+	return error;
 }
 
 void probe_calls_free(struct probe_calls *calls)

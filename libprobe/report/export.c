@@ -125,12 +125,11 @@ struct probe_error *probe_export_create(enum probe_export_format format,
 	if (!error)
 		error = exporter->format->create(
 			&exporter->settings, sink_context(exporter->sink), &exporter->state);
-	if (error) {
+	if (error)
 		probe_export_free(exporter);
-		return error;
-	}
-	*ret = exporter;
-	return NULL;
+	else
+		*ret = exporter;
+	return error;
 }
 
 void probe_export_free(struct probe_export *exporter)
@@ -475,12 +474,11 @@ static struct probe_error *csv_create(
 	csv->columns = settings->options->columns;
 	if (!csv->columns)
 		error = spool_open(&csv->spool);
-	if (error) {
+	if (error)
 		csv_free(csv);
-		return error;
-	}
-	*ret = csv;
-	return NULL;
+	else
+		*ret = csv;
+	return error;
 }
 
 static struct probe_error *csv_event(void *state, const struct probe_event *event)

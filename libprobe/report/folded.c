@@ -319,12 +319,11 @@ static struct probe_error *folded_create(
 	folded->settings = *settings;
 	folded->out = &context->out;
 	error = probe_spans_create(&options, &folded->spans);
-	if (error) {
+	if (error)
 		folded_free(folded);
-		return error;
-	}
-	*ret = folded;
-	return NULL;
+	else
+		*ret = folded;
+	return error;
 }
 
 const struct export_format export_folded = {

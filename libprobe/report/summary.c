@@ -334,12 +334,11 @@ struct probe_error *probe_summary_create(
 	error = summary->probes ? NULL : probe_error_no_memory();
 	if (!error && options)
 		error = parse_options(summary, options);
-	if (error) {
+	if (error)
 		probe_summary_free(summary);
-		return error;
-	}
-	*ret = summary;
-	return NULL;
+	else
+		*ret = summary;
+	return error;
 }
 
 void probe_summary_free(struct probe_summary *summary)

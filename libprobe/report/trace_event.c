@@ -436,12 +436,11 @@ static struct probe_error *trace_create(
 	trace->settings = *settings;
 	trace->out = &context->out;
 	error = probe_spans_create(&options, &trace->spans);
-	if (error) {
+	if (error)
 		trace_free(trace);
-		return error;
-	}
-	*ret = trace;
-	return NULL;
+	else
+		*ret = trace;
+	return error;
 }
 
 const struct export_format export_trace_event = {

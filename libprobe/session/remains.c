@@ -698,12 +698,11 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 			"%s holds no flight recorder: `probectl enable -t ring` leaves one in a "
 			"process, whose core has it if bit 1 of /proc/PID/coredump_filter is set",
 			path);
-	if (error) {
+	if (error)
 		probe_remains_close(r);
-		return error;
-	}
-	*ret = r;
-	return NULL;
+	else
+		*ret = r;
+	return error;
 }
 
 struct probe_error *probe_remains_open(const char *path, struct probe_remains **ret)

@@ -332,12 +332,11 @@ struct probe_error *probe_heap_create(struct probe_heap **ret)
 	if (!heap)
 		return probe_error_no_memory();
 	error = probe_stacks_create(&heap->stacks);
-	if (error) {
+	if (error)
 		free(heap);
-		return error;
-	}
-	*ret = heap;
-	return NULL;
+	else
+		*ret = heap;
+	return error;
 }
 
 void probe_heap_free(struct probe_heap *heap)

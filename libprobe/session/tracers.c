@@ -261,12 +261,11 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 					  "(./%s.so)",
 					  spec->name, spec->name);
 	}
-	if (error) {
+	if (error)
 		probe_tracer_free(spec);
-		return error;
-	}
-	*ret = spec;
-	return NULL;
+	else
+		*ret = spec;
+	return error;
 }
 
 void probe_tracer_free(struct probe_tracer_spec *spec)

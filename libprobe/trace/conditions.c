@@ -66,7 +66,7 @@ static const char docker_folder[] = "/var/lib/docker/containers";
 char *container_named_in_docker(const char *folder, const char *name)
 {
 	char *text = malloc(STATE_BYTES), path[512], wanted[300], *found = NULL;
-	DIR *dir = text ? opendir(folder) : NULL;
+	AUTO_DIR DIR *dir = text ? opendir(folder) : NULL;
 	struct dirent *entry;
 
 	snprintf(wanted, sizeof(wanted), "\"Name\":\"/%s\"", name);
@@ -77,8 +77,6 @@ char *container_named_in_docker(const char *folder, const char *name)
 		if (file_read_whole(path, text, STATE_BYTES) && strstr(text, wanted))
 			found = strdup(entry->d_name);
 	}
-	if (dir)
-		closedir(dir);
 	free(text);
 	return found;
 }
@@ -315,7 +313,7 @@ static bool is_loader(const char *exe)
 /* Returns true if the process has mapped the file as code. */
 static bool has_mapped(const struct value *value, pid_t pid)
 {
-	FILE *maps = fopen(procfs_path("/proc/%d/maps", (int)pid).text, "re");
+	AUTO_FILE FILE *maps = fopen(procfs_path("/proc/%d/maps", (int)pid).text, "re");
 	AUTO_FREE char *line = NULL;
 	size_t room = 0;
 	bool found = false;
@@ -326,8 +324,6 @@ static bool has_mapped(const struct value *value, pid_t pid)
 		line[strcspn(line, "\n")] = '\0';
 		found = file && strcmp(file, value->path) == 0 && strstr(line, " r-xp ");
 	}
-	if (maps)
-		fclose(maps);
 	return found;
 }
 
@@ -448,15 +444,13 @@ static char *find_in_path(const char *name)
 /* Returns true if any process in another mount namespace runs a program with this path there. */
 static bool any_runs_there(const struct conditions *c, struct value *value)
 {
-	DIR *list = procfs_processes();
+	AUTO_DIR DIR *list = procfs_processes();
 	bool any = false;
 	pid_t pid;
 
 	value->path = strdup(value->text);
 	while (value->path && !any && (pid = procfs_next_id(list)))
 		any = runs(c, value, pid);
-	if (list)
-		closedir(list);
 	free(value->path);
 	value->path = NULL;
 	return any;

@@ -75,7 +75,7 @@ static bool read_process(pid_t pid, struct process *ret)
 
 static struct probe_error *read_all(struct all *ret)
 {
-	DIR *list = procfs_processes();
+	AUTO_DIR DIR *list = procfs_processes();
 	struct probe_error *error = NULL;
 	struct process process;
 	pid_t pid;
@@ -89,8 +89,6 @@ static struct probe_error *read_all(struct all *ret)
 		else
 			error = probe_error_no_memory();
 	}
-	if (list)
-		closedir(list);
 	return error;
 }
 
@@ -322,12 +320,11 @@ struct probe_error *probe_processes_create(
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"only processes that come later are meant: name a program, a user and the "
 			"like, or parents, but no process that runs");
-	if (error) {
+	if (error)
 		probe_processes_free(processes);
-		return error;
-	}
-	*ret = processes;
-	return NULL;
+	else
+		*ret = processes;
+	return error;
 }
 
 void probe_processes_free(struct probe_processes *processes)
@@ -357,12 +354,11 @@ struct probe_error *probe_processes_open(
 		probe_error_free(error);
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", (int)pid);
 	}
-	if (error) {
+	if (error)
 		probe_target_close(target);
-		return error;
-	}
-	*ret = target;
-	return NULL;
+	else
+		*ret = target;
+	return error;
 }
 
 char *probe_processes_describe(const struct probe_processes *processes)
