@@ -293,8 +293,7 @@ static const char *const side_names[SIDE_COUNT] = {"before", "after"};
 
 static void records(struct buffer *out, const struct comparison *comparison)
 {
-	json_open(out, NULL, '{');
-	json_text(out, "type", "records");
+	summary_json_open(out, "records");
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct probe_summary *summary = comparison->summaries[side];
 
@@ -319,10 +318,7 @@ static void compare_json_probes(struct buffer *out, const struct comparison *com
 	for (size_t i = 0; rows && i < count; i++) {
 		const struct summary_probe *any = compared_any(&rows[i]);
 
-		json_open(out, NULL, '{');
-		json_text(out, "type", "probe");
-		json_text(out, "provider", any->provider);
-		json_text(out, "name", any->name);
+		summary_json_open_named(out, "probe", any->provider, any->name);
 		for (int side = 0; side < SIDE_COUNT; side++) {
 			const struct summary_probe *probe = rows[i].items[side];
 
@@ -375,8 +371,7 @@ static void pair_names(struct buffer *out, const char *type, const struct compar
 	struct summary_probe *const *names = comparison->summaries[any]->probes;
 	const struct summary_pair *pair = compared->items[any];
 
-	json_open(out, NULL, '{');
-	json_text(out, "type", type);
+	summary_json_open(out, type);
 	json_text(out, "begin_provider", names[pair->begin]->provider);
 	json_text(out, "begin_name", names[pair->begin]->name);
 	json_text(out, "provider", names[pair->end]->provider);
@@ -420,10 +415,7 @@ static void value(struct buffer *out, const struct comparison *comparison,
 {
 	const struct top_slot *any = compared_any(row);
 
-	json_open(out, NULL, '{');
-	json_text(out, "type", "key");
-	json_text(out, "provider", its->probe->provider);
-	json_text(out, "name", its->probe->name);
+	summary_json_open_named(out, "key", its->probe->provider, its->probe->name);
 	summary_json_key(out, &its->key, &any->value);
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = row->items[side];

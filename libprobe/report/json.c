@@ -46,7 +46,7 @@ static void bins_field(struct buffer *out, const char *name, const struct probe_
 	json_close(out, ']');
 }
 
-static void open_line(struct buffer *out, const char *type)
+void summary_json_open(struct buffer *out, const char *type)
 {
 	json_open(out, NULL, '{');
 	json_text(out, "type", type);
@@ -64,7 +64,7 @@ static void key_name(struct buffer *out, const char *name, const struct key *key
 static void page(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	open_line(out, "page");
+	summary_json_open(out, "page");
 	json_text(out, "version", PROBE_VERSION);
 	json_unsigned(out, "top", view->top);
 	json_unsigned(out, "key_rows", summary_key_limit(summary, view));
@@ -88,7 +88,7 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	size_t processes = 0;
 
 	free(threads_processes(summary, &processes));
-	open_line(out, "record");
+	summary_json_open(out, "record");
 	json_text(out, "title", view->title);
 	json_unsigned(out, "begin", summary->begin_ns);
 	json_unsigned(out, "end", summary->end_ns);
@@ -116,9 +116,10 @@ static void figures(struct buffer *out, const struct probe_summary *summary, uin
 	json_end_line(out);
 }
 
-static void open_named(struct buffer *out, const char *type, const char *provider, const char *name)
+void summary_json_open_named(
+	struct buffer *out, const char *type, const char *provider, const char *name)
 {
-	open_line(out, type);
+	summary_json_open(out, type);
 	json_text(out, "provider", provider);
 	json_text(out, "name", name);
 }
@@ -128,11 +129,11 @@ static void probes(struct buffer *out, const struct probe_summary *summary)
 	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
 
 	for (size_t i = 0; sorted && i < summary->probe_count; i++) {
-		open_named(out, "probe", sorted[i]->provider, sorted[i]->name);
+		summary_json_open_named(out, "probe", sorted[i]->provider, sorted[i]->name);
 		figures(out, summary, sorted[i]->hits, sorted[i]->bins);
 	}
 	if (summary->other_hits) {
-		open_named(out, "probe", NULL, NULL);
+		summary_json_open_named(out, "probe", NULL, NULL);
 		figures(out, summary, summary->other_hits, summary->other_bins);
 	}
 	out->no_memory |= !sorted;
@@ -196,7 +197,7 @@ static void pair_values(
 		struct probe_table_row row = named_row(summary, pair);
 
 		summary_times_row(&rows[i]->times, &row.row);
-		open_line(out, "pair_key");
+		summary_json_open(out, "pair_key");
 		json_row_fields(out, &row, 0, &view);
 		summary_json_key(out, &rows[i]->key, &rows[i]->value);
 		json_end_line(out);
@@ -212,7 +213,7 @@ static void slowest(
 	for (size_t i = 0; i < pair->slow_count; i++) {
 		const struct summary_slow *slow = &pair->slow[i];
 
-		open_named(out, "longest", end->provider, end->name);
+		summary_json_open_named(out, "longest", end->provider, end->name);
 		json_unsigned(out, "ts", slow->time_ns);
 		json_unsigned(out, "duration", slow->duration_ns);
 		json_signed(out, "pid", slow->pid);
@@ -237,7 +238,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		struct probe_table_row row = named_row(summary, sorted[i]);
 
 		pair_row(sorted[i], summary, &row.row);
-		open_line(out, "pair");
+		summary_json_open(out, "pair");
 		json_row_fields(out, &row, 0, &view);
 		json_unsigned(out, "set_aside", begin->set_aside);
 		json_unsigned(out, "untimed", begin->untimed);
@@ -263,7 +264,7 @@ static void keys(struct buffer *out, const struct probe_summary *summary, bool f
 		for (size_t k = 0; sorted && k < its->top->used; k++) {
 			const struct top_slot *slot = sorted[k];
 
-			open_named(out, "key", its->probe->provider, its->probe->name);
+			summary_json_open_named(out, "key", its->probe->provider, its->probe->name);
 			summary_json_key(out, &its->key, &slot->value);
 			/* The page shows the value as text tables do. */
 			text.length = 0;
@@ -287,13 +288,13 @@ static void callers(struct buffer *out, const struct probe_summary *summary)
 	AUTO_FREE struct probe_stacks_row *rows = callers_rows(summary);
 
 	for (size_t i = 0; rows && i < summary->callers_count; i++) {
-		open_named(out, "stack", rows[i].provider, rows[i].name);
+		summary_json_open_named(out, "stack", rows[i].provider, rows[i].name);
 		json_unsigned(out, "count", rows[i].count);
 		json_stack_fields(out, "stack", &rows[i].stack);
 		json_end_line(out);
 	}
 	if (summary->other_callers) {
-		open_named(out, "stack", NULL, NULL);
+		summary_json_open_named(out, "stack", NULL, NULL);
 		json_unsigned(out, "count", summary->other_callers);
 		json_end_line(out);
 	}
@@ -308,7 +309,7 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 
 	processes = threads_processes(summary, &count);
 	for (size_t i = 0; processes && i < count; i++) {
-		open_line(out, "process");
+		summary_json_open(out, "process");
 		json_signed(out, "pid", processes[i].pid);
 		json_text(out, "comm", processes[i].comm);
 		json_unsigned(out, "hits", processes[i].hits);
@@ -316,7 +317,7 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 		json_end_line(out);
 	}
 	for (size_t i = 0; sorted && i < summary->threads.count; i++) {
-		open_line(out, "thread");
+		summary_json_open(out, "thread");
 		json_signed(out, "pid", sorted[i]->pid);
 		json_signed(out, "tid", sorted[i]->tid);
 		json_text(out, "comm", sorted[i]->comm);
@@ -324,7 +325,7 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 		json_end_line(out);
 	}
 	if (summary->other_thread_hits) {
-		open_line(out, "thread");
+		summary_json_open(out, "thread");
 		json_null(out, "pid");
 		json_null(out, "tid");
 		json_null(out, "comm");

@@ -507,6 +507,10 @@ void summary_text_header(struct buffer *out, const struct probe_summary *summary
 /* Writes "provider:begin -> provider:end". */
 void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
+/* Open a line of this type, and write the names of its probe. */
+void summary_json_open(struct buffer *out, const char *type);
+void summary_json_open_named(
+	struct buffer *out, const char *type, const char *provider, const char *name);
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
 /*
  * Writes the summary as JSON. With `for_page`, also a first line of type "page" with data that only
