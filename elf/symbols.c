@@ -13,6 +13,7 @@
 
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/map.h"
 
 enum { HASH_HEADER = 4 /* words of an SHT_GNU_HASH table before its Bloom filter */ };
 
@@ -171,20 +172,10 @@ static bool hash_find(const struct object *object, const struct table *table, co
 
 /* ---- By name, in a table of ours ---------------------------------------------- */
 
-/* FNV-1a */
-static size_t hash(const char *name, size_t length)
-{
-	uint64_t value = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < length; i++)
-		value = (value ^ (uint8_t)name[i]) * 0x100000001b3;
-	return (size_t)(value ^ value >> 32);
-}
-
 /* Returns the bucket of the name, or the free bucket where it belongs. */
 static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
 {
-	size_t at = hash(name, length) & table->bucket_mask;
+	size_t at = hash_bytes(0, name, length) & table->bucket_mask;
 
 	for (;; at = (at + 1) & table->bucket_mask) {
 		const char *found;

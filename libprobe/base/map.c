@@ -51,6 +51,13 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
 	return hash_word(hash, load(from, left));
 }
 
+uint64_t hash_fnv(uint64_t hash, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * FNV_FACTOR;
+	return hash;
+}
+
 /* ---- Maps ----------------------------------------------------------------------------- */
 
 enum { FIRST_ROOM = 16 };
@@ -121,7 +128,6 @@ static size_t next_slot(const struct map *map, size_t slot)
 	return (slot + 1) & (map->room - 1);
 }
 
-/* Returns the first free slot for a hash. */
 static size_t free_slot(const struct map *map, uint64_t hash)
 {
 	size_t slot = hash & (map->room - 1);

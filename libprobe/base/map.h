@@ -54,6 +54,10 @@ void map_clear(struct map *map);
  * can make them collide.
  */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length);
+/* Continues a hash that others compute, too: FNV-1a of 64 bits. The first `hash` is FNV_START. */
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_FACTOR UINT64_C(0x100000001b3)
+uint64_t hash_fnv(uint64_t hash, const void *bytes, size_t length);
 
 /* Returns the bytes of the key of a value, one part after another. */
 const void *map_key(const void *value);

@@ -9,6 +9,7 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/session/session.h"
@@ -464,20 +465,9 @@ static uint64_t mix(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* FNV-1a, of 64 bits. */
-static uint64_t hash(uint64_t from, const void *bytes, size_t length)
-{
-	const unsigned char *at = bytes;
-
-	for (size_t i = 0; i < length; i++)
-		from = (from ^ at[i]) * 0x100000001b3;
-	return from;
-}
-
 static bool hash_value(const struct probe_otlp *otlp, const struct probe_hit *hit, uint64_t *ret)
 {
 	const struct probe_hit *begin = hit->begin;
-	const uint64_t start = 0xcbf29ce484222325;
 
 	for (size_t i = 0; i < begin->arg_count; i++) {
 		const struct probe_value *value = &begin->args[i];
@@ -485,10 +475,11 @@ static bool hash_value(const struct probe_otlp *otlp, const struct probe_hit *hi
 		if ((value->number ? value->number - (size_t)1 : i) != (size_t)otlp->trace_arg)
 			continue;
 		if (value_has_bytes(value)) {
-			*ret = hash(start, value->bytes, value->length);
+			*ret = hash_fnv(FNV_START, value->bytes, value->length);
 			return true;
 		}
-		*ret = hash(hash(start, &hit->pid, sizeof(hit->pid)), &value->u, sizeof(value->u));
+		*ret = hash_fnv(hash_fnv(FNV_START, &hit->pid, sizeof(hit->pid)), &value->u,
+			sizeof(value->u));
 		return value->kind != PROBE_VALUE_NULL;
 	}
 	return false;

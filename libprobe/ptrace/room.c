@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
@@ -182,14 +183,11 @@ struct seal {
 };
 _Static_assert(sizeof(struct seal) <= ROOM_ALIGN, "the rest is the frame's");
 
-/* Returns the FNV-1a checksum of all bytes except the header. */
+/* Returns the checksum of all bytes except the header. */
 static uint64_t sum_of(const uint8_t bytes[ROOM_STACK_BYTES])
 {
-	uint64_t sum = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = sizeof(struct seal); i < ROOM_STACK_BYTES; i++)
-		sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return sum;
+	return hash_fnv(
+		FNV_START, bytes + sizeof(struct seal), ROOM_STACK_BYTES - sizeof(struct seal));
 }
 
 void room_seal(uint8_t bytes[ROOM_STACK_BYTES])

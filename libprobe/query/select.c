@@ -6,6 +6,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/query/query.h"
 
@@ -47,25 +48,20 @@ size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size
 	return end;
 }
 
-/* FNV-1a: the start value, the factor, and its inverse modulo 2^64. */
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-#define HASH_FACTOR UINT64_C(0x100000001b3)
-#define HASH_INVERSE UINT64_C(0xce965057aff6957b)
-_Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
+/* The inverse of FNV_FACTOR modulo 2^64. */
+#define FNV_INVERSE UINT64_C(0xce965057aff6957b)
+_Static_assert(FNV_FACTOR *FNV_INVERSE == 1, "the inverse of the factor");
 
 /* Continues a hash with a text and its NUL. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	do {
-		hash = (hash ^ (uint8_t)*text) * HASH_FACTOR;
-	} while (*text++);
-	return hash;
+	return hash_fnv(hash, text, strlen(text) + 1);
 }
 
 static uint64_t hash_back(uint64_t hash, const char *text)
 {
 	for (size_t i = strlen(text) + 1; i-- > 0;)
-		hash = (hash * HASH_INVERSE) ^ (uint8_t)text[i];
+		hash = (hash * FNV_INVERSE) ^ (uint8_t)text[i];
 	return hash;
 }
 
@@ -80,12 +76,12 @@ uint64_t select_key(
 		where += notes->notes[0].pc;
 	else if (notes->count)
 		where += notes->notes[0].semaphore;
-	return hash_text(hash_text(where ^ HASH_START, provider), name);
+	return hash_text(hash_text(where ^ FNV_START, provider), name);
 }
 
 uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
 {
-	return hash_back(hash_back(key, name), provider) ^ HASH_START;
+	return hash_back(hash_back(key, name), provider) ^ FNV_START;
 }
 
 bool select_is_exit_of(const struct select_probe *exit, const struct select_probe *entry)
