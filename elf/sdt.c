@@ -83,7 +83,6 @@ static struct probe_error *note_ranges_add(struct note_ranges *list, struct note
 	return probe_error_no_memory();
 }
 
-/* Finds every SHT_NOTE section. */
 static struct probe_error *note_ranges_of_sections(
 	const struct object *object, struct note_ranges *ret)
 {
@@ -125,7 +124,6 @@ unusable:
 		object->section_table, elf_errmsg(-1));
 }
 
-/* Finds every PT_NOTE segment. */
 static struct probe_error *note_ranges_of_segments(
 	const struct object *object, struct note_ranges *ret)
 {

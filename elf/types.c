@@ -133,7 +133,6 @@ static const char *name_of(const struct describer *d, Dwarf_Die *die)
 	return d->dw->integrate(die, DW_AT_name, &attr) ? d->dw->formstring(&attr) : NULL;
 }
 
-/* Returns the name of a function's symbol. */
 static const char *symbol_of(const struct describer *d, Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
@@ -579,7 +578,6 @@ static void write_function(
 			(uintmax_t)copies->count, copies->count == 1 ? "copy is" : "copies are");
 }
 
-/* Returns the function whose entry is at an address, or NULL. */
 static struct types_function *function_at(const struct types_request *request, uint64_t address)
 {
 	size_t i = ARRAY_SEARCH(request->functions, request->count, address, address);

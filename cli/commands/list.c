@@ -596,7 +596,6 @@ static const char *describe_where(const struct list_command *command, char *room
 	return room;
 }
 
-/* Adds the names of all functions of the files and processes. */
 static struct probe_error *add_functions(
 	const struct list_command *command, struct probe_names *names)
 {

@@ -63,7 +63,6 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 
 /* ---- Reading -------------------------------------------------------------------- */
 
-/* Reads all events of a record. */
 static struct probe_error *read_events(const char *path,
 	struct probe_error *(*add)(void *data, const struct probe_event *event), void *data,
 	int *status_ret)

@@ -66,7 +66,6 @@ static struct probe_error *no_match(
 		pattern, where, list, (const char *const *)names.items, names.count);
 }
 
-/* Returns an error if a PROBE matches no probe. */
 static struct probe_error *check_patterns(
 	const struct pattern_list *patterns, const struct process_status *process)
 {

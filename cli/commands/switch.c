@@ -44,7 +44,6 @@ struct switch_options {
 
 /* ---- Reporting -------------------------------------------------------------- */
 
-/* Prints one line that says what was done. */
 static void report_done(
 	const struct switch_options *options, pid_t pid, const struct probe_report *report)
 {

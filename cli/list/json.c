@@ -63,7 +63,6 @@ static void add_detail(struct buffer *out, const struct probe_site *site,
 	json_text(out, "together_reason", detail->together_reason);
 }
 
-/* Adds the catalogue's entry of the probe, if there is one. */
 static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
 {
 	if (!meaning)

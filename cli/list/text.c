@@ -368,7 +368,6 @@ static struct probe_error *add_ends(
 	return error;
 }
 
-/* Writes a row for a function: see listing_print_text(). */
 static struct probe_error *add_function(struct grid *grid, const struct listing *listing,
 	const struct group *group, struct foreign *foreign)
 {

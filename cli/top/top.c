@@ -91,7 +91,6 @@ static bool screen_possible(void)
 	return isatty(STDOUT_FILENO) && kind && kind[0] && strcmp(kind, "dumb") != 0;
 }
 
-/* Returns true if output is pending. */
 static bool screen_pending(const struct top_screen *screen)
 {
 	return screen->written < screen->pending.length;

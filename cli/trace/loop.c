@@ -123,7 +123,6 @@ static void exports_serve(const struct trace *trace)
 		probe_otlp_run(trace->otlp);
 }
 
-/* Returns true if other programs can read the metrics. */
 static bool exports_are_read(const struct trace *trace)
 {
 	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
@@ -507,7 +506,6 @@ static struct timers timers_start(const struct trace *trace)
 	return timers;
 }
 
-/* Runs the timers that are due. */
 static void timers_run(struct trace *trace, struct timers *timers)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -624,7 +622,6 @@ static uint64_t trace_total(const struct trace *trace)
 	return total;
 }
 
-/* Handles the results of a poll. */
 static void after_poll(struct trace *trace)
 {
 	size_t count;

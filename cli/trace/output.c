@@ -58,7 +58,6 @@ void output_round(struct trace *trace)
 	}
 }
 
-/* Passes a hit to its tracer. */
 static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 {
 	static const enum probe_tracer_tag tags[] = {
@@ -404,7 +403,6 @@ const char *output_comm_of(const struct trace *trace, const struct probe_traced 
 
 /* ---- Stacks ----------------------------------------------------------------- */
 
-/* Prints a warning about stacks that are cut off. */
 static void warn_of_cut(
 	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
 {

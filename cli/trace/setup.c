@@ -463,7 +463,6 @@ static void take_start(struct trace *trace, const struct probe_trace_news *news)
 	end_start(trace, traced, news->error);
 }
 
-/* Returns an error if no process is traced. */
 static struct probe_error *check_started(struct trace *trace, struct starting *starting)
 {
 	const struct common_options *common = &starting->options->common;

@@ -319,7 +319,6 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 	stage_interrupt(p);
 }
 
-/* Releases a thread that has stopped. */
 static void stage_let_go(struct passage *p)
 {
 	if (p->is_again) {

@@ -235,7 +235,6 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 	view_fields(out, view);
 }
 
-/* Writes an object for each row. */
 static void json_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {

@@ -23,7 +23,6 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 
-/* Adds the pages of the module's file. */
 static void add_pages(const struct module *module, const struct maps *maps, struct arch_safe *safe)
 {
 	const struct mapping *m = maps_find_from(maps, module->start);

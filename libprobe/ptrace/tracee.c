@@ -153,10 +153,6 @@ enum wait_result wait_for_stop(
 	return wait_stop(tid, begun_ns, WAIT_STOP_NS, signals, status_ret);
 }
 
-/*
- * Waits for the stop after a PTRACE_INTERRUPT sent at `begun_ns` or later, and delivers signals
- * that come first.
- */
 enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals)
 {
 	for (;;) {

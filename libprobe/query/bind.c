@@ -81,7 +81,6 @@ static struct expr_type promoted(uint32_t size, bool is_signed)
 	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
 }
 
-/* Returns the type of the value that a node captures. */
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg spec = operand_cast(&b->site->specs[node->arg], node->cast);

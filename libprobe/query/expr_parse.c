@@ -110,13 +110,11 @@ static struct probe_error *parser_add(struct parser *p, const struct expr_node *
 	return NULL;
 }
 
-/* Returns the last node, which must exist. */
 static struct expr_node *parser_last(const struct parser *p)
 {
 	return &p->expr->nodes[p->expr->count - 1];
 }
 
-/* Adds an operator on two nodes. */
 static struct probe_error *parser_add_operator(
 	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right)
 {

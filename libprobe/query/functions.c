@@ -261,7 +261,6 @@ static bool find_chosen(struct adding *a, const char *symbol)
 
 /* ---- Symbols ---------------------------------------------------------------------------- */
 
-/* Adds a name. Its function is at `range`. */
 static struct name *add_name(
 	struct adding *a, const char *symbol, struct object_range range, char *plain)
 {

@@ -263,7 +263,6 @@ static bool own_stream_init(struct own_stream *stream, const struct own_trace *t
 	return stream->path != NULL;
 }
 
-/* Adds the file `name` if it is a stream. */
 static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
 	const char *record, const char *name)
 {

@@ -258,7 +258,6 @@ static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
 	return TSDL_FAIL(p, "there is no value");
 }
 
-/* Converts a value to an unsigned number. */
 static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
 {
 	*ret = value->number;

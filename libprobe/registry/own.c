@@ -52,7 +52,6 @@ static bool is_one_page(const struct maps *maps, uint64_t page)
 	       !m->is_shared && !m->executable;
 }
 
-/* Finds out whether this page is a controller's guard. */
 static struct probe_error *is_guard(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {

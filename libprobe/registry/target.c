@@ -43,7 +43,6 @@ struct probe_target *target_create(pid_t pid, uint64_t start_time)
 	return target;
 }
 
-/* Checks that the process runs this program. */
 static struct probe_error *check_exe(pid_t pid, const char *exe)
 {
 	struct procfs_path path = procfs_path("/proc/%d/exe", procfs_living(pid));

@@ -210,7 +210,6 @@ size_t notes_bytes(const struct probe_session *session)
 	return out.no_memory || out.length > NOTES_BYTES_MAX ? 0 : out.length;
 }
 
-/* Writes the notes into the session's memory. Errors: PROBE_ERROR_MEMORY. */
 struct probe_error *notes_write(struct probe_session *s)
 {
 	const struct reg_session *l = &s->data.rings.layout;
@@ -476,10 +475,6 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
 	return NULL;
 }
 
-/*
- * Takes the layout of records from the notes: the starting controller chose it, perhaps with
- * another catalogue. Errors: as notes_read(); PROBE_ERROR_STATE (other probes than in the notes).
- */
 struct probe_error *notes_take_layouts(struct probe_session *s)
 {
 	uint64_t size = s->data.rings.layout.data_size;

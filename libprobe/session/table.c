@@ -88,7 +88,6 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 	return true;
 }
 
-/* Copies a row into the table. */
 static struct probe_error *table_append(
 	struct probe_table *table, const struct probe_table_row *row)
 {

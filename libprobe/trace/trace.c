@@ -279,7 +279,6 @@ static struct probe_error *prepare(struct probe_trace *trace, struct traced *tra
 		       : NULL;
 }
 
-/* Takes a session that was started. */
 static void take_session(struct probe_trace *trace, struct traced *traced, bool is_first)
 {
 	struct probe_session *session = traced->its.session;
@@ -672,7 +671,6 @@ static void note_ready(struct probe_trace *trace)
 	}
 }
 
-/* Polls every session once. */
 static void poll_all(struct round *round)
 {
 	struct probe_trace *trace = round->trace;
