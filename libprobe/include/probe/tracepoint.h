@@ -4,10 +4,10 @@
  * clang, C99 or C++, and no other package.
  *
  *	// shop.h: a provider, a name, and the type and name of each argument
- *	PROBE_DECLARE_TRACE(shop, order, int, id, const char *, customer)
+ *	PROBE_DECLARE_TRACE(shop, order, int, id, const char *, customer);
  *
  *	// shop.c: one source file of each executable or library with these probes
- *	PROBE_DEFINE_TRACE(shop, order)
+ *	PROBE_DEFINE_TRACE(shop, order);
  *
  *	// anywhere
  *	trace_shop_order(id, customer);
