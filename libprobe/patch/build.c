@@ -348,7 +348,7 @@ static struct probe_error *build_made(struct install *a, size_t i, struct piece 
 		.reg = {.pc = claim.start,
 			.patch = claim.start,
 			.entry = claim.start,
-			.plan = PROBE_PLAN_BEHIND,
+			.plan = plan_behind.id,
 			.length = arch->jump_length}};
 	memcpy(made->reg.original, as->made_bytes, arch->jump_length);
 	error = build_copy(arch, made, as->made_bytes, as->made, 2U * arch->jump_length, p);

@@ -340,7 +340,7 @@ static struct probe_error *tell_of_child(
 
 	all->probes += is_new ? report->probes : 0;
 	all->sites += is_new ? report->sites : 0;
-	for (size_t i = 0; i < PROBE_PLAN_COUNT && is_new; i++)
+	for (size_t i = 0; i < sizeof(all->plans) / sizeof(all->plans[0]) && is_new; i++)
 		all->plans[i] += report->plans[i];
 	for (size_t i = 0; i < report->refusal_count; i++) {
 		struct probe_refusal *r = &report->refusals[i];
