@@ -495,6 +495,46 @@ PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *s
 PROBE_MUST_CHECK struct probe_error *session_install_returned(struct probe_session *session,
 	struct change *change, struct selection *selection, struct probe_report *report);
 
+/* Attaches a selection; the first one creates the session. */
+PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *session,
+	struct change *change, struct selection *selection, struct probe_report *report);
+/*
+ * Selects the requested probes. Without patterns, selects none: the session only follows libraries.
+ */
+PROBE_MUST_CHECK struct probe_error *session_select_asked(
+	const struct probe_session *session, struct change *change, struct selection *ret);
+
+/* Takes the seccomp filters as they were when the stubs were made. */
+void session_keep_filters(struct probe_session *session, struct change *change);
+
+/* ---- What is opened later (follow.c) ----------------------------------------------------- */
+
+/*
+ * Drops an error if the program was replaced while its libraries were being probed. The session
+ * keeps its records.
+ */
+PROBE_MUST_CHECK struct probe_error *session_unless_replaced(
+	const struct probe_target *target, struct probe_error *error);
+/*
+ * Target and forked children share the counters, and each has a registry: takes over the numbers
+ * that were given in another one.
+ */
+void session_share_slots(struct probe_session *session, struct change *change);
+/* Probes libraries opened since the last call. With `hurry`, other processes may wait. */
+PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *session, bool hurry);
+/*
+ * Handles the result of an attempt to probe new libraries. Goes on while the target cannot be
+ * changed, because of a slow controller or debugger: the report says that hits in new libraries are
+ * missed, until those libraries are probed.
+ */
+PROBE_MUST_CHECK struct probe_error *session_settle(
+	struct probe_session *session, struct probe_error *error);
+/*
+ * Releases threads that wait after opening a library, in the target or a forked child: it is probed
+ * first.
+ */
+PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
+
 /* ---- Gates (gates.c) --------------------------------------------------------------------- */
 
 /* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it contradicts other options). */
