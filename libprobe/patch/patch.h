@@ -680,6 +680,13 @@ PROBE_MUST_CHECK struct probe_error *build_leave(struct install *a, struct insta
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
+/* Returns the room for the entries of site `i` in bytes; 0 if those at *patch_inout have it. */
+size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
+/* Writes the jump at a site's entry. Errors: PROBE_ERROR_REFUSED. */
+PROBE_MUST_CHECK struct probe_error *neighbours_lead(
+	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p);
+/* The error of a site whose stub is out of reach. */
+PROBE_MUST_CHECK struct probe_error *build_too_far(const struct reg_site *reg);
 
 /* ---- Puns ------------------------------------------------------------------------------------ */
 
