@@ -35,7 +35,7 @@
  * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
  */
 
-enum { PADDING_MAX = 64, PAGE = 4096, MADE_ASKED = 8 };
+enum { PADDING_MAX = 64, PAGE = 4096, MADE_ASKED = 8, PASSES_MAX = 16 };
 
 static const char no_spare[] =
 	"no five unused bytes are within reach of a short jump after the site";
@@ -342,7 +342,8 @@ static bool read_code(
 	if (!code->bytes || !code->marks)
 		return false;
 	code->size = object_read(object, code->range.start, code->bytes, code->size);
-	while (mark_code(arch, code))
+	/* A file may have any number of branches back; what they lead to is left where it is. */
+	for (int pass = 0; pass < PASSES_MAX && mark_code(arch, code); pass++)
 		continue;
 	return true;
 }

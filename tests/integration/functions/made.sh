@@ -252,6 +252,17 @@ check()
 	end_target
 }
 
+# ---- Code whose flow goes back 100,000 times: a look at each time anew takes hours
+{
+	printf '.text\n.globl main\n.type main,@function\nmain: push %%rbp\nmov %%rsp,%%rbp\ncmp $1,%%edi\n'
+	printf 'je 9f\njmp b100000\n9: ret\nb0: jmp 8f\n'
+	for ((i = 1; i <= 100000; i++)); do echo "b$i: jmp b$((i - 1))"; done
+	printf '8: pop %%rbp\nje 9f\nret\n9: ret\n.size main,.-main\n.section .note.GNU-stack,"",@progbits\n'
+} >chain.s
+cc -o chain chain.s || die "cannot build chain"
+"$PROBECTL" list --functions ./chain main >out 2>err || fail "a chain of branches back: $(cat err)"
+grep -q '^fn:chain:main ' out || fail "a chain of branches back: $(cat out)"
+
 check 19 "-O0 -falign-functions=1"
 in_all || finish
 check 19 "-Og -g -falign-functions=1"
