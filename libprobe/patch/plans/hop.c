@@ -354,7 +354,7 @@ static uint8_t made_length(
 {
 	size_t from = at - code->range.start, two = 2 * (size_t)arch->jump_length;
 	struct arch_moved moved;
-	struct arch_insn insn;
+	struct arch_insn insn = {0};
 
 	if (from >= code->size || !(code->marks[from] & BEGINS) || !(code->marks[from] & RUNS) ||
 		at < plan->entry_end || at % PAGE + two > PAGE ||
