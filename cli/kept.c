@@ -3,7 +3,6 @@
  * The words of a kept session, one per line: the time of its start, then the options that define
  * it. `\n` and `\\` stand for a newline and a backslash.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

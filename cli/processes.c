@@ -10,15 +10,12 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/processes.h"
-#include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
-#include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 
 /* ==== Processes =============================================================================== */

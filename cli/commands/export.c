@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl export: converts hits from recordings or standard input to formats of other tools. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * probectl read: prints the data of the sessions that `enable -t` left in processes. Only --reset
  * changes the sessions: it restarts them.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* probectl record: the command line. `record` is `trace` with the hits written to disk. */
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/trace/trace.h"
 
 /* Parses --rotate: a size in bytes (suffix k, M or G), or a duration (suffix s, ms, m or h). */

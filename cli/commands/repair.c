@@ -9,7 +9,6 @@
 #include "cli/processes.h"
 #include "libprobe/base/json.h"
 #include "cli/print/print.h"
-#include "cli/request.h"
 #include "libprobe/base/error.h"
 #include "probe/target.h"
 #include "probe/trace.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl report: prints a summary of a recording. */
 #include <errno.h>
-#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl trace: the command line. */
-#include "cli/cli.h"
 #include "cli/trace/trace.h"
 
 struct trace_command_line {

@@ -6,14 +6,12 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/trace/trace.h"
-#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/value.h"
 

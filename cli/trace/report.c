@@ -2,14 +2,12 @@
 /* The reports of a trace: failures, losses, the summary, and hints why probes may have no hits. */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
-#include "cli/request.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/print/print.h"
 #include "cli/trace/tracer_option.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "probe/catalogue.h"
 
 /* ==== Tracer ================================================================================== */
 

@@ -30,7 +30,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <link.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>

@@ -14,11 +14,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
-#include "probe/sink.h"
 
 enum {
 	BAR_WIDTH = 52,

@@ -38,7 +38,6 @@
 #include "arch/process.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/process/process.h"

@@ -33,7 +33,6 @@
  * musl, ldso/dynlink.c, reclaim_gaps(); glibc, elf/dl-minimal-malloc.c.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

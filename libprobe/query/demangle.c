@@ -9,8 +9,6 @@
  * prints.
  */
 #include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <libiberty/demangle.h>
 

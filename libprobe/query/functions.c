@@ -16,13 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/lines.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
-#include "probe/symbol.h"
 
 enum { ALIASES_MAX = 8, CHOSEN_MAX = 1024 };
 

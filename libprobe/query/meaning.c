@@ -4,7 +4,6 @@
  * know only argN, and messages show argN.
  */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/buffer.h"

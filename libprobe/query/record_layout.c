@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "arch/general.h"
 #include "libprobe/query/query.h"
 
 enum {

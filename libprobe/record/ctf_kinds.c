@@ -6,7 +6,6 @@
  * as those of a thousand processes of one program, share a kind, and each site is described once. A
  * session that gets sites that its kind lacks gets another kind, and other files.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

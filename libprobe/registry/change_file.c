@@ -24,17 +24,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "arch/layout.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
-#include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"

@@ -20,13 +20,10 @@
  * No page is writable and executable. Code is written through /proc/PID/mem.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "arch/arch.h"
 #include "arch/process.h"

@@ -14,10 +14,8 @@
  * sessions, and is freed with them (libprobe/patch/uninstall.c).
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -12,12 +12,8 @@
  * jump there: it is retired, and ends like one of a dead controller.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"

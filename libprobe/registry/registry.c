@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/page.h"
 #include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"

@@ -3,7 +3,6 @@
  * Stops the threads of a target, and runs system calls in them, for a change. The target runs
  * between two stops of a change.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>

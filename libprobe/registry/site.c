@@ -8,14 +8,10 @@
  * the site. If the library was closed and opened again in fresh pages, or the process was forked
  * between the announcement of the site and its patch, the registry forgets the site.
  */
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 

@@ -3,28 +3,17 @@
  * Targets: opened, changed, closed. Some stay stopped between two calls: started ones
  * (libprobe/follow/launch.c), and those that several steps change.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "libprobe/base/clock.h"
-#include "libprobe/base/file.h"
-#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"

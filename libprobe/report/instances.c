@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/arch.h"
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"

@@ -11,13 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/base/array.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/self/self.h"
 #include "libprobe/self/helper/helper.h"
-#include "probe/self.h"
 
 /* ==== Callers ================================================================================= */
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions connected to this process's probes, the lock of its changes, its list of probes. */
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +19,6 @@
 #include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 /* ==== Keys ==================================================================================== */

@@ -14,7 +14,6 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/map.h"
 #include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 #include "probe/symbol.h"
 

@@ -11,7 +11,6 @@
  * is read through the target, which allocates untouched pages of tables.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

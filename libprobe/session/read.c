@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads records; counts and gathered rows are in gather.c. */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/registry.h"
 
 /* Finds a site by its number in records, which the process that started the session assigned. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses the tracers that users name, and sets their sessions' options. */
 #include <errno.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/arch.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/session/session.h"
 

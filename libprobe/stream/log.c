@@ -21,16 +21,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/record/record.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
