@@ -68,11 +68,6 @@ static _Atomic pid_t process; /* id of this process; 0 as long as no thread may 
 
 enum { OWNER_SHIFT = 32 };
 
-static pid_t thread_of(uint64_t owner)
-{
-	return (pid_t)(uint32_t)owner;
-}
-
 /*
  * Returns true if a record is free. An owner with our own id was an earlier thread, which has
  * ended.
@@ -96,7 +91,7 @@ static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid
 	uint64_t owner = atomic_load(&caller->owner);
 	uint64_t next = ((owner >> OWNER_SHIFT) + 1) << OWNER_SHIFT | (uint32_t)own;
 
-	return may(thread_of(owner), own) &&
+	return may((pid_t)(uint32_t)owner, own) &&
 	       atomic_compare_exchange_strong(&caller->owner, &owner, next);
 }
 
@@ -172,17 +167,12 @@ static bool ask_kernel(int command)
 	return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Calls membarrier(2); a forked child may have to register first. */
-static bool barrier(void)
-{
-	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
-	       (errno == EPERM && ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-		       ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
-}
-
+/* A forked child may have to register first. */
 bool callers_order(void)
 {
-	return !callers_are_ordered || barrier();
+	return !callers_are_ordered || ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+	       (errno == EPERM && ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+		       ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
 }
 
 void callers_init(void)
@@ -224,16 +214,6 @@ void functions_deinit(struct functions *functions)
 	functions->first = NULL;
 }
 
-static struct function_block *add_block(_Atomic(struct function_block *) *last)
-{
-	struct function_block *block = calloc(1, sizeof(*block));
-
-	if (!block)
-		return NULL;
-	atomic_store(last, block); /* pairs with the loads in call_from() */
-	return block;
-}
-
 /* Finds the first free place at the end, or NULL if the last place is in use. */
 static struct function *free_end(
 	const struct functions *functions, struct function_block **block_ret)
@@ -262,8 +242,12 @@ static struct function *find_free(struct functions *functions, struct function_b
 		return end;
 	while ((block = *at))
 		at = &block->next;
-	*block_ret = add_block(at);
-	return *block_ret ? &(*block_ret)->items[0] : NULL;
+	block = calloc(1, sizeof(*block));
+	if (!block)
+		return NULL;
+	atomic_store(at, block); /* pairs with the loads in call_from() */
+	*block_ret = block;
+	return &block->items[0];
 }
 
 /*

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/process/process.h"
 #include "libprobe/self/self.h"
 
@@ -85,30 +86,22 @@ static bool walk_from(struct walk *w, uint64_t address)
 	return true;
 }
 
-static bool walk_all(struct walk *w, uint64_t address)
-{
-	bool ok = add_start(w, address);
-
-	while (ok && w->start_count)
-		ok = walk_from(w, w->starts[--w->start_count]);
-	return ok;
-}
-
 bool general_function(uint64_t address)
 {
-	struct walk *w = calloc(1, sizeof(*w));
-	struct probe_error *error = NULL;
-	bool ok = false;
+	AUTO_FREE struct walk *w = calloc(1, sizeof(*w));
+	struct probe_error *error;
+	bool ok;
 
 	if (!w)
 		return false;
 	w->arch = arch_host();
-	if (w->arch->decode && w->arch->is_general) {
-		error = maps_read(getpid(), &w->maps);
-		ok = !error && walk_all(w, address);
-		maps_deinit(&w->maps);
-	}
+	if (!w->arch->decode || !w->arch->is_general)
+		return false;
+	error = maps_read(getpid(), &w->maps);
+	ok = !error && add_start(w, address);
+	while (ok && w->start_count)
+		ok = walk_from(w, w->starts[--w->start_count]);
+	maps_deinit(&w->maps);
 	probe_error_free(error);
-	free(w);
 	return ok;
 }

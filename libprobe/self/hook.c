@@ -183,8 +183,8 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	const struct probe_pattern *pattern = a->pattern;
 	const struct probe_request request = {
 		.patterns = &pattern, .pattern_count = 1, .keep_going = a->head.keep_going};
-	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
-	struct install install = install_of(&t, selection, &request);
+	AUTO(transaction_end) struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	AUTO(install_deinit) struct install install = install_of(&t, selection, &request);
 	struct probe_error *error = NULL;
 	struct registry *registry = &change->registry;
 
@@ -209,8 +209,6 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 			if (stubs[k].session == install.session && stubs[k].key == site->key)
 				ret->stubs[i] = (struct arch_extent){stubs[k].start, stubs[k].size};
 	}
-	install_deinit(&install);
-	transaction_end(&t);
 	return error;
 }
 
@@ -218,17 +216,14 @@ static struct probe_error *install_once(struct probe_target *target, struct atta
 	struct probe_report *report, struct attached *ret)
 {
 	const struct probe_pattern *pattern = a->pattern;
-	struct selection selection = {0};
-	struct probe_error *error;
-	struct change change;
+	AUTO(change_end) struct change change;
+	AUTO(selection_deinit) struct selection selection = {0};
+	struct probe_error *error = attach_begin(target, &a->known, &change);
 
-	error = attach_begin(target, &a->known, &change);
 	if (!error)
 		error = select_probes(&change.modules, &pattern, 1, &selection);
 	if (!error)
 		error = install_selected(a, &change, &selection, report, ret);
-	selection_deinit(&selection);
-	change_end(&change);
 	return error;
 }
 
@@ -272,8 +267,7 @@ struct probe_error *attach_act(struct probe_target *target, struct message *requ
 
 	while (!error && attempt_next(&attempt))
 		attempt.error = install_once(target, &a, report, result);
-	if (a.pattern)
-		probe_pattern_free(a.pattern);
+	probe_pattern_free(a.pattern);
 	free(a.sites);
 	attach_known_deinit(&a.known);
 	return error ? error : attempt.error;
@@ -303,18 +297,15 @@ static struct probe_error *detach(
 struct probe_error *detach_act(struct probe_target *target, struct message *request,
 	struct probe_report *report, void *result, size_t result_bytes)
 {
-	struct attach_known known = {0};
+	AUTO(attach_known_deinit) struct attach_known known = {0};
 	bool good = attach_known_read(request, &known);
-	struct probe_error *error;
 	uint32_t session;
 
 	(void)report;
 	message_read(request, &session, sizeof(session));
-	error = request->is_bad || result_bytes != sizeof(bool) ? controller_bad_request()
-		: !good						? probe_error_no_memory()
-			: detach(target, &known, session, result);
-	attach_known_deinit(&known);
-	return error;
+	return request->is_bad || result_bytes != sizeof(bool) ? controller_bad_request()
+	       : !good					       ? probe_error_no_memory()
+		       : detach(target, &known, session, result);
 }
 
 /* ==== Unwind ================================================================================== */
@@ -462,8 +453,8 @@ static struct probe_error *find_sites(
 	struct hook *hook, bool keep_going, struct probe_report *report, struct hook_sites **ret)
 {
 	const struct probe_pattern *pattern = hook->pattern;
-	struct selection selection = {0};
-	struct modules modules = {0};
+	AUTO(selection_deinit) struct selection selection = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct probe_error *error;
 
 	*ret = calloc(1, sizeof(**ret));
@@ -485,8 +476,6 @@ static struct probe_error *find_sites(
 	}
 	for (size_t i = 0; i < selection.site_count && !error; i++)
 		error = describe_site(hook, &selection, i, *ret);
-	selection_deinit(&selection);
-	modules_deinit(&modules);
 	return error;
 }
 
@@ -517,7 +506,7 @@ uint64_t hook_caller(void)
 
 static void take_sites(struct hook *hook, struct hook_sites *sites, const struct attached *attached)
 {
-	struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
+	AUTO_FREE struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
 	size_t count = 0;
 
 	for (size_t i = 0; stubs && i < sites->count; i++)
@@ -526,7 +515,6 @@ static void take_sites(struct hook *hook, struct hook_sites *sites, const struct
 	hook->counters = attached->counters;
 	if (count)
 		sites->unwind = unwind_add(sites->arch, stubs, count);
-	free(stubs);
 }
 
 static void add_site(struct buffer *request, const struct hook_site *site)
@@ -614,7 +602,7 @@ static void forget_unwinding(struct hook *hook)
 
 struct probe_error *hook_detach(struct hook *hook, const struct attach_known *known, bool *gone_ret)
 {
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_DETACH,
 		.report = &report,
 		.result = gone_ret,
@@ -631,7 +619,6 @@ struct probe_error *hook_detach(struct hook *hook, const struct attach_known *kn
 	/* The stubs call nothing any more. Other code may take their addresses unnoticed. */
 	if (error)
 		forget_unwinding(hook);
-	probe_report_deinit(&report);
 	return error;
 }
 
@@ -669,8 +656,7 @@ void hook_free(struct hook *hook)
 		hook->sites = next;
 	}
 	functions_deinit(&hook->functions);
-	if (hook->pattern)
-		probe_pattern_free(hook->pattern);
+	probe_pattern_free(hook->pattern);
 	free(hook->text);
 	free(hook);
 }
@@ -761,20 +747,18 @@ struct probe_error *follow_act(struct probe_target *target, struct message *requ
 	struct probe_report *report, void *result, size_t result_bytes)
 {
 	struct attempt attempt = attempt_begin(target, report);
-	struct attach_known known = {0};
+	AUTO(attach_known_deinit) struct attach_known known = {0};
 	bool good = attach_known_read(request, &known);
-	struct probe_error *error = NULL;
 	struct follow_head head;
 
 	message_read(request, &head, sizeof(head));
 	if (request->is_bad || result_bytes != sizeof(struct hook_counters))
-		error = controller_bad_request();
-	else if (!good)
-		error = probe_error_no_memory();
-	while (!error && attempt_next(&attempt))
+		return controller_bad_request();
+	if (!good)
+		return probe_error_no_memory();
+	while (attempt_next(&attempt))
 		attempt.error = attach_once(target, &known, &head, result);
-	attach_known_deinit(&known);
-	return error ? error : attempt.error;
+	return attempt.error;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -804,7 +788,7 @@ struct probe_error *loader_create(
 	void (*opened)(void), const struct attach_known *known, struct hook **ret)
 {
 	struct hook *hook = new_hook(opened);
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_FOLLOW, .report = &report};
 	struct follow_head head = {.call = attach_call_of_process()};
 	struct probe_error *error;
@@ -821,7 +805,6 @@ struct probe_error *loader_create(
 		error = helper_run(&work);
 	}
 	hook->is_kept = work.died;
-	probe_report_deinit(&report);
 	if (error)
 		hook_free(hook);
 	else

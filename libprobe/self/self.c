@@ -13,6 +13,7 @@
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/query/query.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
@@ -100,23 +101,17 @@ static bool know(const struct hook *hook, struct attach_known *ret)
 static struct probe_error *attach_hook(
 	struct hook *hook, bool keep_going, struct probe_report *report)
 {
-	struct attach_known known;
-	struct probe_error *error = know(hook, &known) ? NULL : probe_error_no_memory();
+	AUTO(attach_known_deinit) struct attach_known known;
 
-	if (!error)
-		error = hook_attach(hook, &known, keep_going, report);
-	attach_known_deinit(&known);
-	return error;
+	return know(hook, &known) ? hook_attach(hook, &known, keep_going, report)
+				  : probe_error_no_memory();
 }
 
 static struct probe_error *detach_hook(struct hook *hook, bool *gone_ret)
 {
-	struct attach_known known;
-	bool has_memory = know(hook, &known);
-	struct probe_error *error = hook_detach(hook, has_memory ? &known : NULL, gone_ret);
+	AUTO(attach_known_deinit) struct attach_known known;
 
-	attach_known_deinit(&known);
-	return error;
+	return hook_detach(hook, know(hook, &known) ? &known : NULL, gone_ret);
 }
 
 /* Frees detached hooks whose stubs no thread is in any more, as far as that is known now. */
@@ -140,17 +135,15 @@ static void collect(void)
  */
 static struct probe_error *reserve(void)
 {
-	if (!ARRAY_ROOM(all.hooks, all.count))
-		return probe_error_no_memory();
-	if (!ARRAY_ROOM(all.left, all.count + all.left_count))
-		return probe_error_no_memory();
-	return NULL;
+	return ARRAY_ROOM(all.hooks, all.count) && ARRAY_ROOM(all.left, all.count + all.left_count)
+		       ? NULL
+		       : probe_error_no_memory();
 }
 
 static struct probe_error *add_hook(const char *pattern, int priority, struct hook **ret)
 {
 	struct hook *hook;
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct probe_error *error = reserve();
 
 	if (!error)
@@ -163,7 +156,6 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 	if (error && report.refusal_count)
 		error = probe_error_prefix(error, "%s:%s: %s", report.refusals[0].provider,
 			report.refusals[0].name, report.refusals[0].reason);
-	probe_report_deinit(&report);
 	if (error) {
 		forget_hook(hook);
 		hook_free(hook);
@@ -208,7 +200,7 @@ static struct probe_error *stop_act(struct probe_target *target, struct message 
 struct probe_error *function_stop(struct function *function)
 {
 	function_call *call = atomic_load(&function->call);
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
 	struct probe_error *error;
 
@@ -216,7 +208,6 @@ struct probe_error *function_stop(struct function *function)
 	if (callers_order())
 		return NULL;
 	error = helper_run(&work);
-	probe_report_deinit(&report);
 	if (error)
 		atomic_store(&function->call, call);
 	return probe_error_prefix(error,
@@ -231,19 +222,14 @@ struct given {
 	void *data;
 };
 
-static bool is_given(const struct function *f, const struct given *given)
-{
-	return f->data == given->data && f->inner == given->inner && f->call &&
-	       (given->inner || f->call == given->call);
-}
-
 /* Returns the place of a connected function, or NULL. */
 static struct function *functions_find(const struct functions *functions, const struct given *given)
 {
 	for (struct function_block *b = functions->first; b; b = b->next)
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			if (is_given(&b->items[i], given))
-				return &b->items[i];
+		for (struct function *f = b->items; f < b->items + FUNCTIONS_AT_ONCE; f++)
+			if (f->data == given->data && f->inner == given->inner && f->call &&
+				(given->inner || f->call == given->call))
+				return f;
 	return NULL;
 }
 
@@ -293,10 +279,9 @@ static struct probe_error *add(const char *pattern, int priority, const struct g
 static struct probe_error *connect_given(
 	const char *pattern, int priority, const struct given *given)
 {
-	struct probe_error *error;
 	int cancel = self_lock();
+	struct probe_error *error = add(pattern, priority, given);
 
-	error = add(pattern, priority, given);
 	self_unlock(cancel);
 	return error;
 }
@@ -370,20 +355,16 @@ static struct probe_error *update(struct probe_report *report)
 		struct probe_error *error =
 			all.hooks[i]->pattern ? attach_hook(all.hooks[i], true, report) : NULL;
 
-		if (first)
-			probe_error_free(error);
-		else
-			first = error;
+		first = probe_error_first(first, error);
 	}
 	return first;
 }
 
 struct probe_error *probe_self_update(struct probe_report *report)
 {
-	struct probe_error *error;
 	int cancel = self_lock();
+	struct probe_error *error = update(report);
 
-	error = update(report);
 	self_unlock(cancel);
 	return error;
 }
@@ -402,7 +383,7 @@ static void on_opened(void)
 
 struct probe_error *probe_self_follow(followed_call *told, void *data)
 {
-	struct attach_known known = {0};
+	AUTO(attach_known_deinit) struct attach_known known = {0};
 	struct probe_error *error;
 	struct hook *hook;
 	int cancel = self_lock();
@@ -413,7 +394,6 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 		error = probe_error_no_memory();
 	if (!error)
 		error = loader_create(on_opened, &known, &hook);
-	attach_known_deinit(&known);
 	if (!error) {
 		insert_hook(hook);
 		all.loader = hook;
@@ -588,7 +568,7 @@ static struct probe_status *pack(const struct probe_status *states, size_t count
 struct probe_error *probe_self_status(struct probe_status **ret, size_t *count_ret)
 {
 	struct probe_target *self;
-	struct probe_status *states = NULL;
+	AUTO_FREE struct probe_status *states = NULL;
 	struct probe_error *error = probe_target_open(getpid(), NULL, &self);
 
 	if (error)
@@ -596,7 +576,6 @@ struct probe_error *probe_self_status(struct probe_status **ret, size_t *count_r
 	error = probe_target_status(self, &states, count_ret);
 	if (!error) {
 		*ret = pack(states, *count_ret);
-		free(states);
 		if (!*ret)
 			error = probe_error_no_memory();
 	}

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/stream/stream.h"
@@ -59,7 +60,7 @@ enum {
 static void send_news(int socket, struct probe_stream *stream, uint32_t known)
 {
 	uint32_t next = stream ? stream->index.types->next : 0;
-	struct buffer news = {0};
+	AUTO(buffer_deinit) struct buffer news = {0};
 
 	buffer_bytes(&news, &next, sizeof(next));
 	for (uint32_t type = known; type < next; type++)
@@ -70,7 +71,6 @@ static void send_news(int socket, struct probe_stream *stream, uint32_t known)
 		stream_queue_clear(&stream->queue);
 	}
 	message_send(socket, MESSAGE_REPLY, &news);
-	buffer_deinit(&news);
 }
 
 static struct probe_error *perform(
@@ -110,7 +110,7 @@ static void answer(int socket, struct probe_stream **stream)
 {
 	_Alignas(max_align_t) char out[OUT_MAX] = {0};
 	struct probe_report report = {0};
-	struct message message = {0};
+	AUTO(message_deinit) struct message message = {0};
 	struct request request = {.op = COPY_SHUTDOWN};
 	struct probe_error *error;
 
@@ -124,7 +124,6 @@ static void answer(int socket, struct probe_stream **stream)
 	reply_send(socket, error, &report, out, request.out_bytes);
 	send_news(socket, *stream, request.known);
 	probe_error_free(error);
-	message_deinit(&message);
 }
 
 /* Takes the socket, and no other descriptor of the program: pipes must not stay open. */
@@ -215,7 +214,7 @@ static struct probe_error *take_reply(
 {
 	uint64_t end_ns = clock_monotonic_ns() + REPLY_SECONDS * UINT64_C(1000000000);
 	const struct helper_copy *copy = &stream->copy->copy;
-	struct message reply = {0}, news = {0};
+	AUTO(message_deinit) struct message reply = {0}, news = {0};
 	struct probe_error *error = NULL;
 
 	if (message_receive(copy->socket, copy->process, end_ns, &reply) != MESSAGE_GOT ||
@@ -224,8 +223,6 @@ static struct probe_error *take_reply(
 		error = probe_error_first(error, has_ended(stream->copy));
 	else if (!take_news(stream, &news))
 		error = probe_error_first(error, probe_error_no_memory());
-	message_deinit(&reply);
-	message_deinit(&news);
 	return error;
 }
 
@@ -235,9 +232,8 @@ struct probe_error *stream_copy_call(struct probe_stream *stream, enum copy_op o
 	const struct request request = {
 		.op = op, .known = stream->index.types->next, .out_bytes = out_bytes};
 	struct stream_copy *copy = stream->copy;
-	struct probe_report report = {0};
-	struct probe_error *error = NULL;
-	struct buffer bytes = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
+	AUTO(buffer_deinit) struct buffer bytes = {0};
 
 	if (copy->owner != getpid())
 		return error_numbered(PROBE_ERROR_STATE, EINVAL,
@@ -247,11 +243,8 @@ struct probe_error *stream_copy_call(struct probe_stream *stream, enum copy_op o
 	buffer_bytes(&bytes, &request, sizeof(request));
 	buffer_bytes(&bytes, in, in_bytes);
 	if (copy->ended || !message_send(copy->copy.socket, MESSAGE_WORK, &bytes))
-		error = has_ended(copy);
-	buffer_deinit(&bytes);
-	error = error ? error : take_reply(stream, &report, out, out_bytes);
-	probe_report_deinit(&report);
-	return error;
+		return has_ended(copy);
+	return take_reply(stream, &report, out, out_bytes);
 }
 
 struct probe_error *stream_copy_create(struct probe_stream *stream,

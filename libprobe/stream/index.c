@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/stream/stream.h"
 
@@ -239,7 +240,8 @@ static void write_all(FILE *file, const struct stream_index *index)
 
 struct probe_error *stream_index_write(const char *folder, const struct stream_index *index)
 {
-	int at, fd, err = 0;
+	AUTO_FD int at = -1, fd = -1;
+	int err = 0;
 	FILE *file = NULL;
 	struct probe_error *error = file_folder(folder, false, &at);
 
@@ -251,6 +253,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 	if (fd >= 0)
 		file = fdopen(fd, "w");
 	if (file) {
+		fd = -1;
 		write_all(file, index);
 		/* A full disk may be reported only now. */
 		if (fflush(file) != 0)
@@ -259,14 +262,11 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 			err = errno;
 	} else {
 		err = errno;
-		if (fd >= 0)
-			close(fd);
 	}
 	if (!err && renameat(at, draft_name, at, stream_index_name) != 0)
 		err = errno;
 	if (err)
 		unlinkat(at, draft_name, 0);
-	close(at);
 	return err ? probe_error_system(err, "cannot write %s/%s", folder, stream_index_name)
 		   : NULL;
 }
@@ -431,26 +431,25 @@ static struct probe_error *read_all(FILE *file, struct stream_index *index)
 
 struct probe_error *stream_index_read(const char *folder, struct stream_index *index)
 {
-	int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
-	struct probe_error *error = NULL;
-	FILE *file;
+	AUTO_FD int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FILE FILE *file = NULL;
+	struct probe_error *error;
+	int fd;
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
 	/* O_NONBLOCK, because the path may be a pipe without a writer. */
 	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 && errno != ENOENT)
-		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);
-	close(at);
 	if (fd < 0)
-		return error;
+		return errno == ENOENT ? NULL
+				       : probe_error_system(errno, "cannot open %s/%s", folder,
+						 stream_index_name);
 	file = fdopen(fd, "r");
 	if (!file) {
 		close(fd);
 		return probe_error_no_memory();
 	}
 	error = read_all(file, index);
-	fclose(file);
 	index->attributes.options.name = index->strings[0];
 	index->attributes.version = index->strings[1];
 	return probe_error_prefix(error, "%s", folder);

@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
@@ -100,7 +101,7 @@ static void measure(DIR *folder, struct usage *usage)
 	while ((entry = readdir(folder))) {
 		uint64_t before = usage->files;
 		unsigned int number;
-		DIR *part;
+		AUTO_DIR DIR *part = NULL;
 
 		if (!ctf_part_number(entry->d_name, &number))
 			continue;
@@ -108,7 +109,6 @@ static void measure(DIR *folder, struct usage *usage)
 		if (!part)
 			continue;
 		measure_part(part, usage);
-		closedir(part);
 		/* A folder without stream files is no part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
@@ -118,7 +118,7 @@ static void measure(DIR *folder, struct usage *usage)
 /* Removes a part's files, then its folder. Other files stay. */
 static struct probe_error *remove_part(int at, const char *name)
 {
-	DIR *part = open_folder(at, name);
+	AUTO_DIR DIR *part = open_folder(at, name);
 	struct probe_error *error = NULL;
 	struct dirent *entry;
 
@@ -133,7 +133,6 @@ static struct probe_error *remove_part(int at, const char *name)
 			error = probe_error_system(
 				errno, "cannot remove %s/%s", name, entry->d_name);
 	}
-	closedir(part);
 	if (strcmp(name, ".") != 0)
 		unlinkat(at, name, AT_REMOVEDIR);
 	return error;
@@ -173,27 +172,21 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 	for (;;) {
 		struct usage usage = {0};
 		char name[CTF_PART_NAME_BYTES];
-		struct probe_error *error;
-		DIR *folder;
+		AUTO_DIR DIR *folder = NULL;
+		struct probe_error *error = open_log(log, &folder);
 
-		error = open_log(log, &folder);
 		if (error)
 			return error;
 		measure(folder, &usage);
 		need += 2 * usage.files * PAGE_BYTES;
-		if (usage.bytes + need <= log->options->log_bytes) {
-			closedir(folder);
+		if (usage.bytes + need <= log->options->log_bytes)
 			return NULL;
-		}
 		log->full = true;
-		if (log->options->log_policy != PROBE_STREAM_LOG_LOOP || usage.parts < 2) {
-			closedir(folder);
+		if (log->options->log_policy != PROBE_STREAM_LOG_LOOP || usage.parts < 2)
 			return NULL;
-		}
 		log->overrun = true;
 		ctf_part_name(name, usage.oldest);
 		error = remove_part(dirfd(folder), name);
-		closedir(folder);
 		if (error)
 			return error;
 		need -= 2 * usage.files * PAGE_BYTES;
@@ -275,10 +268,9 @@ struct probe_error *stream_log_own(
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
 
-struct probe_error *stream_log_last(
-	struct stream_log *log, uint32_t type, const struct probe_event *event)
+struct probe_error *stream_log_last(struct stream_log *log, const struct probe_event *event)
 {
-	struct probe_hit hit = own_hit(log, type, event);
+	struct probe_hit hit = own_hit(log, PROBE_STREAM_STOP, event);
 	struct probe_error *error = probe_ctf_hit(log->ctf, &log->own, &hit, NULL);
 
 	if (!error)
@@ -368,7 +360,7 @@ struct probe_error *stream_log_clear(struct stream_log *log)
 {
 	struct dirent *entry;
 	unsigned int number;
-	DIR *folder;
+	AUTO_DIR DIR *folder = NULL;
 	struct probe_error *error = open_log(log, &folder);
 
 	if (error)
@@ -380,7 +372,6 @@ struct probe_error *stream_log_clear(struct stream_log *log)
 		if (ctf_part_number(entry->d_name, &number))
 			error = remove_part(dirfd(folder), entry->d_name);
 	unlinkat(dirfd(folder), stream_index_name, 0);
-	closedir(folder);
 	log->full = log->overrun = log->failed = false;
 	log->added = log->hits = 0;
 	return note_failure(log, error ? error : begin(log));

@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
@@ -99,7 +100,27 @@ static void expel(struct probe_stream *stream)
 		pthread_cond_wait(&stream->left, &stream->lock);
 }
 
-static void stream_free(struct probe_stream *stream);
+/* Frees a stream that no thread uses. */
+static void stream_free(struct probe_stream *stream)
+{
+	stream_reading_reset(stream);
+	free(stream->reading.since);
+	free(stream->marks);
+	probe_session_free(stream->session);
+	stream_copy_free(stream->copy);
+	stream_log_free(stream->log);
+	stream_queue_deinit(&stream->queue);
+	free(stream->probe_types);
+	free(stream->filter_text);
+	probe_catalogue_free(stream->catalogue);
+	probe_reader_close(stream->reader);
+	free(stream->path);
+	stream_index_deinit(&stream->index);
+	cleanup_fd(&stream->wake);
+	pthread_cond_destroy(&stream->left);
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+}
 
 /* Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 static struct probe_error *stream_alloc(struct probe_stream **ret)
@@ -121,29 +142,6 @@ static struct probe_error *stream_alloc(struct probe_stream **ret)
 	}
 	*ret = stream;
 	return NULL;
-}
-
-/* Frees a stream that no thread uses. */
-static void stream_free(struct probe_stream *stream)
-{
-	stream_reading_reset(stream);
-	free(stream->reading.since);
-	free(stream->marks);
-	probe_session_free(stream->session);
-	stream_copy_free(stream->copy);
-	stream_log_free(stream->log);
-	stream_queue_deinit(&stream->queue);
-	free(stream->probe_types);
-	free(stream->filter_text);
-	probe_catalogue_free(stream->catalogue);
-	probe_reader_close(stream->reader);
-	free(stream->path);
-	stream_index_deinit(&stream->index);
-	if (stream->wake >= 0)
-		close(stream->wake);
-	pthread_cond_destroy(&stream->left);
-	pthread_mutex_destroy(&stream->lock);
-	free(stream);
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
@@ -649,7 +647,7 @@ static struct probe_error *end_full_log(struct probe_stream *stream)
 	stream->reading.closed_ns = 0;
 	event.time_ns =
 		clock_realtime_ns(&stream->session->clock, clock_stamp(&stream->session->clock));
-	return stream_log_last(stream->log, PROBE_STREAM_STOP, &event);
+	return stream_log_last(stream->log, &event);
 }
 
 static struct probe_error *take_slice(struct probe_stream *stream, bool *drained_ret)

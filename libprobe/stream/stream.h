@@ -131,9 +131,9 @@ PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 /* Removes all events and starts the log again. */
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
-/* Writes the last event of a full log, which has kept room for it, and flushes. */
+/* Writes the stop event of a full log, which has kept room for it, and flushes. */
 PROBE_MUST_CHECK struct probe_error *stream_log_last(
-	struct stream_log *log, uint32_t type, const struct probe_event *event);
+	struct stream_log *log, const struct probe_event *event);
 /* Writes the log's packets into files, and keeps the limit. */
 PROBE_MUST_CHECK struct probe_error *stream_log_flush(struct stream_log *log);
 

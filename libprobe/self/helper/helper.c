@@ -77,6 +77,7 @@
 
 #include "arch/arch.h"
 #include "arch/start.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/page.h"
@@ -132,17 +133,15 @@ struct request {
 
 static bool ask(int socket, enum message_kind kind, struct buffer *question, int64_t *ret)
 {
-	struct message answer = {0};
+	AUTO(message_deinit) struct message answer = {0};
 	bool ok = message_send(socket, kind, question) &&
 		  message_receive(socket, -1, 0, &answer) == MESSAGE_GOT &&
 		  answer.kind == MESSAGE_ANSWER;
 
 	if (ok)
 		message_read(&answer, ret, sizeof(*ret));
-	ok = ok && !answer.is_bad;
-	message_deinit(&answer);
 	buffer_deinit(question);
-	return ok;
+	return ok && !answer.is_bad;
 }
 
 /* Asks the caller to make a call (target_proxy.call). `socket` points to our descriptor. */
@@ -208,7 +207,7 @@ static int64_t match(struct message *message)
 /* If a message is MESSAGE_CALL or MESSAGE_MATCH, answers it and returns true. */
 static bool proxy_serve(int socket, struct message *message)
 {
-	struct buffer answer = {0};
+	AUTO(buffer_deinit) struct buffer answer = {0};
 	int64_t result;
 
 	if (message->kind != MESSAGE_CALL && message->kind != MESSAGE_MATCH)
@@ -217,7 +216,6 @@ static bool proxy_serve(int socket, struct message *message)
 	buffer_bytes(&answer, &result, sizeof(result));
 	/* If the controller is gone, the next read from the socket reports that. */
 	(void)message_send(socket, MESSAGE_ANSWER, &answer);
-	buffer_deinit(&answer);
 	return true;
 }
 
@@ -276,10 +274,10 @@ static struct probe_error *open_target(struct controller *c, const struct contro
 
 static void controller_serve(struct controller *c, struct message *request)
 {
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	struct controller_work work;
 	struct probe_error *error = NULL;
-	void *result = NULL;
+	AUTO_FREE void *result = NULL;
 
 	message_read(request, &work, sizeof(work));
 	if (request->is_bad || request->kind != MESSAGE_WORK || work.act >= CONTROLLER_ACTS)
@@ -291,9 +289,7 @@ static void controller_serve(struct controller *c, struct message *request)
 	if (!error)
 		error = c->acts[work.act](c->target, request, &report, result, work.result_bytes);
 	reply_send(c->socket, error, &report, result, result ? work.result_bytes : 0);
-	free(result);
 	probe_error_free(error);
-	probe_report_deinit(&report);
 }
 
 void controller_main(int socket, controller_do *const *acts)
@@ -591,13 +587,6 @@ static struct probe_error *prepare(struct start *s)
 	return NULL;
 }
 
-static void close_end(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /*
  * Starts a controller: the program `image`, or a copy of this process if -1. Call
  * start_end() even after an error. Errors: PROBE_ERROR_SYSTEM.
@@ -610,7 +599,7 @@ static struct probe_error *start_controller(struct start *s, int image)
 	s->caller = getpid();
 	if (!error)
 		error = run_forker(s);
-	close_end(&s->ends[1]);
+	cleanup_fd(&s->ends[1]);
 	return error;
 }
 
@@ -631,11 +620,11 @@ static void start_end(struct start *s, bool is_late)
 	 */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
-	close_end(&s->ends[0]);
+	cleanup_fd(&s->ends[0]);
 	while (s->forker > 0 && !forker_is_gone(s, 0))
 		;
-	close_end(&s->ends[1]);
-	close_end(&controller);
+	cleanup_fd(&s->ends[1]);
+	cleanup_fd(&controller);
 	if (s->stack != MAP_FAILED)
 		munmap(s->stack, STACK_BYTES);
 	*s = START_NONE;
@@ -677,25 +666,21 @@ static struct probe_error *find_facts(struct probe_target *target, struct contro
 	static struct arch_gadgets gadgets; /* this and `model` are protected by the lock */
 	static struct arch_thread model;
 	static const struct memory_piece nothing_more;
-	struct modules modules = {0};
-	struct maps maps = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error, *missing;
 
 	if (!gadgets.call || !gadgets_are_there(target->pid, &gadgets, &nothing_more)) {
 		error = maps_read(target->pid, &maps);
 		if (!error)
 			error = modules_read_mapped(target->pid, &maps, NULL, &modules);
-		if (error) {
-			maps_deinit(&maps);
+		if (error)
 			return error;
-		}
 		missing = gadgets_find(target->pid, &maps, &modules, &gadgets);
 		if (missing)
 			gadgets = (struct arch_gadgets){0};
 		probe_error_free(missing);
 		threads_model(target, &modules, &model);
-		modules_deinit(&modules);
-		maps_deinit(&maps);
 	}
 	ret->gadgets = gadgets;
 	ret->model = model;
@@ -715,12 +700,11 @@ static enum message_result hear(uint64_t end_ns, struct message *ret)
 /* Waits until the controller runs, and checks that it is of this build. */
 static enum outcome hear_hello(const struct helper *h)
 {
-	struct message hello = {0};
+	AUTO(message_deinit) struct message hello = {0};
 	enum message_result result = hear(h->end_ns, &hello);
 	bool is_same = result == MESSAGE_GOT && hello.kind == MESSAGE_HELLO &&
 		       !strcmp(message_text(&hello), controller_identity);
 
-	message_deinit(&hello);
 	return is_same			? OUTCOME_DONE
 	       : result == MESSAGE_LATE ? OUTCOME_LATE
 	       : running.is_executed	? OUTCOME_UNFIT
@@ -744,15 +728,13 @@ void helper_allow_copy(void)
 /* Makes a controller: a copy of this process if `copy` is set or the library cannot be executed. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
-	int image = copy ? -1 : image_open();
+	AUTO_FD int image = copy ? -1 : image_open();
 	struct probe_error *error;
 
 	running.start = START_NONE;
 	running.is_there = true;
 	running.is_executed = image >= 0;
 	error = start_controller(&running.start, image);
-	if (image >= 0)
-		close(image);
 	if (!error)
 		*ret = hear_hello(h);
 	if (!error && *ret == OUTCOME_DONE)
@@ -766,7 +748,7 @@ static void end(bool is_late)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
 	enum message_result result = is_late ? MESSAGE_LATE : MESSAGE_GOT;
-	struct message unheard = {0};
+	AUTO(message_deinit) struct message unheard = {0};
 
 	if (!running.is_there)
 		return;
@@ -774,7 +756,6 @@ static void end(bool is_late)
 		shutdown(running.start.ends[0], SHUT_WR);
 	while (result == MESSAGE_GOT)
 		result = hear(end_ns, &unheard);
-	message_deinit(&unheard);
 	start_end(&running.start, result == MESSAGE_LATE);
 	running.is_there = false;
 	helper_allow_copy();
@@ -786,16 +767,13 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 	const struct helper_work *work = h->work;
 	enum outcome outcome = OUTCOME_DONE;
 	int socket = running.start.ends[0];
-	struct buffer bytes = {0};
-	struct message m = {0};
+	AUTO(buffer_deinit) struct buffer bytes = {0};
+	AUTO(message_deinit) struct message m = {0};
 
 	buffer_bytes(&bytes, &h->head, sizeof(h->head));
 	buffer_bytes(&bytes, work->request.data, work->request.length);
 	if (!message_send(socket, MESSAGE_WORK, &bytes))
-		outcome = OUTCOME_DIED;
-	buffer_deinit(&bytes);
-	if (outcome != OUTCOME_DONE)
-		return outcome;
+		return OUTCOME_DIED;
 	do {
 		enum message_result result = hear(h->end_ns, &m);
 
@@ -805,7 +783,6 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 	if (outcome == OUTCOME_DONE &&
 		!reply_take(&m, answer_ret, work->report, work->result, work->result_bytes))
 		outcome = OUTCOME_DIED;
-	message_deinit(&m);
 	return outcome;
 }
 
@@ -901,10 +878,8 @@ struct probe_error *helper_copy(
 
 void helper_leave_copy(struct helper_copy *copy)
 {
-	if (copy->socket >= 0)
-		close(copy->socket);
-	if (copy->process >= 0)
-		close(copy->process);
+	cleanup_fd(&copy->socket);
+	cleanup_fd(&copy->process);
 	if (copy->pid == newest_copy)
 		newest_copy = 0;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/procfs.h"
@@ -193,17 +194,6 @@ struct refusal {
 
 /* ---- Sending ------------------------------------------------------------------------ */
 
-static void add_refusal(struct buffer *to, const struct probe_refusal *from)
-{
-	struct refusal r = {.pc = from->pc, .named = from->named};
-
-	buffer_bytes(to, &r, sizeof(r));
-	message_add_text(to, from->provider);
-	message_add_text(to, from->name);
-	message_add_text(to, from->path);
-	message_add_text(to, from->reason);
-}
-
 void reply_send(int socket, const struct probe_error *error, const struct probe_report *report,
 	const void *result, size_t result_bytes)
 {
@@ -215,17 +205,24 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 		.sites = report->sites,
 		.left = report->left,
 		.stop_ns = report->stop_ns};
-	struct buffer b = {0};
+	AUTO(buffer_deinit) struct buffer b = {0};
 
 	for (size_t i = 0; i < PLANS; i++)
 		h.plans[i] = report->plans[i];
 	buffer_bytes(&b, &h, sizeof(h));
 	buffer_bytes(&b, result, result_bytes);
 	message_add_text(&b, error ? error->message : "");
-	for (size_t i = 0; i < report->refusal_count; i++)
-		add_refusal(&b, &report->refusals[i]);
+	for (size_t i = 0; i < report->refusal_count; i++) {
+		const struct probe_refusal *from = &report->refusals[i];
+		struct refusal r = {.pc = from->pc, .named = from->named};
+
+		buffer_bytes(&b, &r, sizeof(r));
+		message_add_text(&b, from->provider);
+		message_add_text(&b, from->name);
+		message_add_text(&b, from->path);
+		message_add_text(&b, from->reason);
+	}
 	(void)message_send(socket, MESSAGE_REPLY, &b);
-	buffer_deinit(&b);
 }
 
 /* ---- Receiving ---------------------------------------------------------------------- */
@@ -296,15 +293,13 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 
 static int open_own(void)
 {
-	struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(getpid(), &maps);
-	struct mapped_files files = mapped_files_of(getpid(), &maps);
+	AUTO(mapped_files_deinit) struct mapped_files files = mapped_files_of(getpid(), &maps);
 	const struct mapping *mapping =
 		error ? NULL : maps_find(&maps, (uint64_t)(uintptr_t)image_open);
 	int unused, fd = mapping ? mapped_open(&files, mapping, &unused) : -1;
 
-	mapped_files_deinit(&files);
-	maps_deinit(&maps);
 	probe_error_free(error);
 	return fd;
 }
