@@ -23,6 +23,7 @@
 #include "cli/processes.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
+#include "libprobe/base/cleanup.h"
 
 /* ==== Timer =================================================================================== */
 
@@ -189,8 +190,7 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 
 void loop_close(struct loop *loop)
 {
-	if (loop->signal_fd >= 0)
-		close(loop->signal_fd);
+	cleanup_fd(&loop->signal_fd);
 	free(loop->fds);
 	free(loop->ready);
 }

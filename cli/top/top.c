@@ -311,8 +311,7 @@ static struct probe_error *swap_files(const struct top_program *program, int our
 		ok = ours[fd] >= 0 && dup2(other, fd) >= 0;
 		err = errno;
 	}
-	if (nothing >= 0)
-		close(nothing);
+	cleanup_fd(&nothing);
 	return ok ? NULL : probe_error_system(err, "cannot change the program's standard files");
 }
 

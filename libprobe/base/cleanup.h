@@ -13,7 +13,10 @@ static inline void cleanup_free(void *pointer)
 /* Frees the pointer variable, which must be initialised, at the end of its scope. */
 #define AUTO_FREE __attribute__((cleanup(cleanup_free)))
 
-/* Close the variable, which must be initialised, unless it is negative or NULL. errno stays. */
+/*
+ * Close the variable, which must be initialised, unless it is negative or NULL. errno stays. A
+ * closed descriptor becomes -1.
+ */
 void cleanup_fd(int *fd);
 void cleanup_dir(DIR **dir);
 void cleanup_file(FILE **file);

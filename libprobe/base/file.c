@@ -14,6 +14,7 @@ void cleanup_fd(int *fd)
 
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1;
 	errno = err;
 }
 

@@ -35,6 +35,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "probe/sink.h"
 
@@ -99,8 +100,7 @@ static struct probe_error *check_there(
 
 static void move_to(struct walk *w, int fd)
 {
-	if (w->at >= 0)
-		close(w->at);
+	cleanup_fd(&w->at);
 	w->at = fd;
 }
 
@@ -321,8 +321,7 @@ struct probe_error *probe_output_open(const char *path, int *ret)
 
 	if (!error && *ret < 0)
 		error = is_folder(&w);
-	if (w.at >= 0)
-		close(w.at);
+	cleanup_fd(&w.at);
 	return error;
 }
 
@@ -344,8 +343,7 @@ struct probe_error *file_folder(const char *path, bool make, int *ret)
 		*ret = openat(w.at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		error = *ret < 0 ? failed(&w) : NULL;
 	}
-	if (w.at >= 0)
-		close(w.at);
+	cleanup_fd(&w.at);
 	return error;
 }
 
@@ -362,7 +360,6 @@ struct probe_error *file_parent(const char *root, uid_t user, const char *path, 
 	struct walk w = {.path = path, .user = user, .root = root};
 	struct probe_error *error = walk(&w, path, parent_step, ret);
 
-	if (w.at >= 0)
-		close(w.at);
+	cleanup_fd(&w.at);
 	return error;
 }

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/output/output.h"
@@ -533,10 +534,8 @@ void probe_tracer_host_free(struct probe_tracer_host *host)
 		return;
 	if (host->pid)
 		probe_error_free(reap(host, 0));
-	if (host->input >= 0)
-		close(host->input);
-	if (host->replies >= 0)
-		close(host->replies);
+	cleanup_fd(&host->input);
+	cleanup_fd(&host->replies);
 	probe_sink_free(host->sink);
 	for (size_t i = 0; i < host->filter_count; i++)
 		free((char *)host->filters[i].filter);

@@ -516,8 +516,7 @@ void http_client_close(struct http_client *client)
 		client->curl.multi_cleanup(client->multi);
 	if (client->headers)
 		client->curl.free_all(client->headers);
-	if (client->epoll_fd >= 0)
-		close(client->epoll_fd);
+	cleanup_fd(&client->epoll_fd);
 	free(client->url);
 	free(client);
 }

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/output/output.h"
 
 /* ==== The page ================================================================================ */
@@ -497,8 +498,7 @@ struct probe_error *probe_metrics_listen(
 				PROBE_ERROR_SYSTEM, "libmicrohttpd cannot serve at %s", shown);
 	}
 	if (error) {
-		if (fd >= 0)
-			close(fd);
+		cleanup_fd(&fd);
 		probe_metrics_server_close(server);
 		return error;
 	}

@@ -440,10 +440,8 @@ void pcp_folder_close(struct pcp_folder *folder)
 {
 	if (!folder)
 		return;
-	if (folder->lock >= 0)
-		close(folder->lock);
-	if (folder->fd >= 0)
-		close(folder->fd);
+	cleanup_fd(&folder->lock);
+	cleanup_fd(&folder->fd);
 	free(folder->path);
 	free(folder);
 }

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/output/output.h"
 
@@ -96,8 +97,7 @@ void probe_sink_free(struct probe_sink *sink)
 	if (!sink)
 		return;
 	buffer_deinit(&sink->context.out);
-	if (sink->own >= 0)
-		close(sink->own);
+	cleanup_fd(&sink->own);
 	free(sink->name);
 	free(sink);
 }

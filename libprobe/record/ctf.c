@@ -567,8 +567,7 @@ void probe_ctf_free(struct probe_ctf *ctf)
 	free(ctf->copy);
 	free(ctf->packets);
 	ctf_kinds_deinit(&ctf->kinds);
-	if (ctf->root >= 0)
-		close(ctf->root);
+	cleanup_fd(&ctf->root);
 	buffer_deinit(&ctf->description.classes);
 	for (size_t i = 0; i < ctf->class_count; i++)
 		free_names(&ctf->classes[i]);

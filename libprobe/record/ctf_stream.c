@@ -362,8 +362,7 @@ void ctf_part_close(struct ctf_part *part)
 		map_clear(&part->streams[i].threads);
 	}
 	free(part->streams);
-	if (part->folder >= 0)
-		close(part->folder);
+	cleanup_fd(&part->folder);
 	*part = (struct ctf_part){.folder = -1};
 }
 

@@ -401,8 +401,7 @@ static struct probe_error *spool_open(FILE **ret)
 	*ret = fd < 0 ? NULL : fdopen(fd, "w+");
 	if (*ret)
 		return NULL;
-	if (fd >= 0)
-		close(fd);
+	cleanup_fd(&fd);
 	return spool_error("cannot create");
 }
 

@@ -991,8 +991,7 @@ void probe_trace_free(struct probe_trace *trace)
 		close_session(trace, trace->count - 1);
 	delivery_forget(trace);
 	probe_watch_free(trace->watch);
-	if (trace->epoll >= 0)
-		close(trace->epoll);
+	cleanup_fd(&trace->epoll);
 	free(trace->items);
 	free(trace);
 }
