@@ -113,15 +113,11 @@ static long pid_within(int procfs, pid_t pid)
 	long pids[PROCFS_NUMBERS_MAX];
 	size_t count = procfs_status_numbers(pid, "NSpid:", pids);
 
-	while (count--) {
-		int stat = open_within(procfs, pids[count], "stat");
-		uint64_t its_start;
+	while (start && count--) {
+		AUTO_FD int stat = open_within(procfs, pids[count], "stat");
 
-		if (stat < 0)
-			continue;
-		its_start = procfs_start_time_of(procfs_path("/proc/self/fd/%d", stat).text);
-		close(stat);
-		if (start && its_start == start)
+		if (stat >= 0 &&
+			procfs_start_time_of(procfs_path("/proc/self/fd/%d", stat).text) == start)
 			return pids[count];
 	}
 	return 0;
@@ -130,7 +126,7 @@ static long pid_within(int procfs, pid_t pid)
 static int open_theirs(pid_t pid)
 {
 	pid_t living = procfs_living(pid);
-	int procfs, fd = -1;
+	AUTO_FD int procfs = -1;
 	long its_pid;
 
 	/* If the process sees the same procfs on /proc as we do, there is only one file. */
@@ -140,10 +136,7 @@ static int open_theirs(pid_t pid)
 	if (procfs < 0)
 		return -1;
 	its_pid = pid_within(procfs, pid);
-	if (its_pid)
-		fd = open_within(procfs, its_pid, "fdinfo");
-	close(procfs);
-	return fd;
+	return its_pid ? open_within(procfs, its_pid, "fdinfo") : -1;
 }
 
 /* Returns false and sets errno if our /proc/PID/fdinfo cannot be opened. */
@@ -167,10 +160,8 @@ static bool open_files(pid_t pid, struct target_lock *ret)
 
 void lock_release(struct target_lock *lock)
 {
-	if (lock->ours >= 0)
-		close(lock->ours);
-	if (lock->theirs >= 0)
-		close(lock->theirs);
+	cleanup_fd(&lock->ours);
+	cleanup_fd(&lock->theirs);
 	*lock = (struct target_lock){-1, -1};
 }
 
@@ -389,14 +380,6 @@ struct probe_error *patience_after(const struct probe_target *target, bool may_f
 
 /* ---- The lock ------------------------------------------------------------------------- */
 
-static struct probe_error *not_opened(pid_t pid, int err)
-{
-	if (err == EACCES || err == EPERM)
-		return permission_trace_error(pid);
-	return err == ENOENT || err == ESRCH ? procfs_no_process(pid)
-					     : probe_error_system(err, "/proc/%d/fdinfo", pid);
-}
-
 struct probe_error *lock_target(struct probe_target *target, struct target_lock *ret)
 {
 	struct probe_patience *patience = target->patience;
@@ -405,7 +388,10 @@ struct probe_error *lock_target(struct probe_target *target, struct target_lock 
 	int taken;
 
 	if (!open_files(target->pid, ret))
-		return not_opened(target->pid, errno);
+		return errno == EACCES || errno == EPERM ? permission_trace_error(target->pid)
+		       : errno == ENOENT || errno == ESRCH
+			       ? procfs_no_process(target->pid)
+			       : probe_error_system(errno, "/proc/%d/fdinfo", target->pid);
 	while (!take(ret, LOCK_EX, &taken)) {
 		if (!look_for_holder(target, taken))
 			continue;
@@ -594,15 +580,14 @@ static struct probe_error *check_target(struct change *c)
 static struct probe_error *open_memory(struct change *change)
 {
 	struct probe_target *target = change->target;
-	struct probe_error *error = NULL;
-
 	if (target->mem < 0) {
-		error = memory_open(change->pid, &target->mem);
-		if (!error && !auxv_read_image(change->pid, &target->image))
+		struct probe_error *error = memory_open(change->pid, &target->mem);
+
+		if (error)
+			return error;
+		if (!auxv_read_image(change->pid, &target->image))
 			target->image = 0;
 	}
-	if (error)
-		return error;
 	change->mem = fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (change->mem < 0)
 		return probe_error_system(
@@ -648,11 +633,9 @@ static struct probe_error *change_load(struct change *change)
 	/* If execve(2) has replaced the program, the mappings are those of the new program. */
 	if (!error && lost)
 		error = change_check_program(change);
-	if (error)
-		return error;
-	change->lost |= lost;
-	change->lost_ends |= lost;
-	return NULL;
+	change->lost |= !error && lost;
+	change->lost_ends |= !error && lost;
+	return error;
 }
 
 struct probe_error *change_reread(struct change *change)
@@ -754,8 +737,7 @@ void change_end(struct change *change)
 	seccomp_deinit(&change->seccomp);
 	free(change->taken.items);
 	free(change->prepared);
-	if (change->mem >= 0)
-		close(change->mem);
+	cleanup_fd(&change->mem);
 	lock_release(&change->lock);
 	urgent_end(change->urgent);
 	*change = no_change;
@@ -764,11 +746,15 @@ void change_end(struct change *change)
 /* ---- Held ---------------------------------------------------------------------------------- */
 
 /* Stops a target, after any other controller's change. */
-static struct probe_error *hold(struct probe_target *target)
+struct probe_error *probe_target_attach(struct probe_target *target)
 {
-	AUTO(change_end) struct change c;
-	struct probe_error *error = change_begin(target, &c);
+	AUTO(change_end) struct change c = no_change;
+	struct probe_error *error;
 
+	if (target->held)
+		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
+			target->attached ? "attached to" : "held");
+	error = change_begin(target, &c);
 	if (!error)
 		error = change_stop(&c);
 	if (error)
@@ -779,14 +765,6 @@ static struct probe_error *hold(struct probe_target *target)
 	/* Give up our raised priority: our caller may keep the target stopped for a long time. */
 	control_calm(&target->control);
 	return NULL;
-}
-
-struct probe_error *probe_target_attach(struct probe_target *target)
-{
-	if (target->held)
-		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
-			target->attached ? "attached to" : "held");
-	return hold(target);
 }
 
 /* ---- Descriptors ------------------------------------------------------------------------ */

@@ -124,7 +124,6 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 
 	if (pwrite(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
 		return probe_error_system(errno, "cannot write %s", file->path);
-
 	if (ftruncate(fd, (off_t)l->data_size) < 0)
 		return probe_error_system(errno, "cannot make %s", file->path);
 	for (uint32_t i = 0; data_extent(l, i, &extent); i++)
@@ -206,9 +205,7 @@ static struct probe_error *lasting_open(
 	}
 	if (!error)
 		return NULL;
-	if (*fd_ret >= 0)
-		close(*fd_ret);
-	*fd_ret = -1;
+	cleanup_fd(fd_ret);
 	lasting_remove_open(pid, tid, fd);
 	return error;
 }
@@ -223,15 +220,12 @@ static int open_folder(const char *root, const char *path, size_t length)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-	int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
+	AUTO_FD int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO_FREE char *folder = strndup(path, length);
 
-	fd = top < 0 || !folder ? -1
-	     : length		? (int)syscall(SYS_openat2, top, folder, &how, sizeof(how))
-				: dup(top);
-	if (top >= 0)
-		close(top);
-	return fd;
+	return top < 0 || !folder ? -1
+	       : length		  ? (int)syscall(SYS_openat2, top, folder, &how, sizeof(how))
+				  : dup(top);
 }
 
 static bool remove_below(const char *root, const struct mapping *m)
@@ -414,19 +408,10 @@ static void unmap_file(struct change *change, struct memory_file *file)
 	}
 }
 
-/* Closes the target's descriptor if the calls ended before close(). */
-static void close_file(struct change *change, struct memory_file *file)
-{
-	struct control_call *call = &file->calls[file->count - 1];
-
-	if (file->fd >= 0 && call->result == NOT_MADE && memory_is_there(change->mem) &&
-		is_same(file, file->tid))
-		probe_error_free(change_run(change, "close a file", call, 1));
-}
-
 /* Makes one try. After an error no descriptor is open, but mappings may remain. */
 static struct probe_error *map_file(struct change *change, struct memory_file *file)
 {
+	struct control_call *last = &file->calls[file->count - 1];
 	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
 
 	if (error && file->lasting && file->calls[0].result < 0) {
@@ -446,20 +431,16 @@ static struct probe_error *map_file(struct change *change, struct memory_file *f
 	}
 	if (file->lasting && file->ours >= 0 && (error || file->is_replaced))
 		lasting_remove_open(getpid(), getpid(), file->ours);
-	close_file(change, file);
+	/* Close the target's descriptor if the calls ended before close(). */
+	if (file->fd >= 0 && last->result == NOT_MADE && memory_is_there(change->mem) &&
+		is_same(file, file->tid))
+		probe_error_free(change_run(change, "close a file", last, 1));
 	if (file->is_replaced) {
 		unmap_file(change, file);
 		probe_error_free(error);
 		error = shared_replaced(change->pid);
 	}
 	return error;
-}
-
-static void close_ours(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 }
 
 /* Creates, maps and closes the file in a borrowed thread. */
@@ -479,7 +460,7 @@ static struct probe_error *run_file(struct change *change, struct memory_file *f
 		return error;
 	file->is_replaced = true;
 	for (int i = 0; i < MAP_TRIES && file->is_replaced && !error; i++) {
-		close_ours(&file->ours);
+		cleanup_fd(&file->ours);
 		prepare_file(file, path, calls);
 		error = map_file(change, file);
 		if (file->is_replaced && i < MAP_TRIES - 1) {
@@ -583,11 +564,11 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 	for (size_t i = 0; i < count; i++)
 		calls[i].result = file.calls[i + 1].result;
 	if (error || !fd_ret)
-		close_ours(&file.ours);
+		cleanup_fd(&file.ours);
 	if (fd_ret)
 		*fd_ret = file.ours;
-	close_ours(&found.folder);
-	close_ours(&file.pidfd);
-	close_ours(&file.threads);
+	cleanup_fd(&found.folder);
+	cleanup_fd(&file.pidfd);
+	cleanup_fd(&file.threads);
 	return error;
 }

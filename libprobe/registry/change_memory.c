@@ -667,15 +667,13 @@ struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
 	AUTO_FREE struct own_extent *data = calloc(r->session_count + 1, sizeof(*data));
-	struct lasting_names files = {0};
+	AUTO(lasting_deinit) struct lasting_names files = {0};
 	struct probe_error *error = data ? note_files(change, &files) : probe_error_no_memory();
 	bool stops = false, ended = false;
 	size_t count = 0, kept = 0, extents;
 
-	if (error) {
-		lasting_deinit(&files);
+	if (error)
 		return error;
-	}
 	for (size_t i = 0; i < r->session_count; i++) {
 		const struct reg_session session = r->sessions[i];
 
@@ -703,7 +701,5 @@ struct probe_error *change_collect(struct change *change)
 		change_resume(change);
 	if (ended)
 		lasting_remove(&files, change->pid);
-	else
-		lasting_deinit(&files);
 	return error;
 }

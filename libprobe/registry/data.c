@@ -513,14 +513,15 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 	bool (*visit)(void *data, const struct view_cell *cell), void *data)
 {
 	const struct reg_session *l = &view->layout;
+	AUTO_FREE uint8_t *entry = malloc(l->entry_cell + data_cell_bytes(true));
 	struct walk walk = {.view = view,
 		.keys = keys,
 		.cell_bytes = data_cell_bytes(l->flags & REG_SESSION_BUCKETS),
-		.entry = malloc(l->entry_cell + data_cell_bytes(true)),
+		.entry = entry,
 		.visit = visit,
 		.data = data};
 	uint32_t count = data_cell_count(l);
-	bool go_on = walk.entry != NULL;
+	bool go_on = entry != NULL;
 
 	snapshot_begin_round(view);
 	for (uint32_t set = 0; set <= l->cpus && l->cell_bytes; set++) {
@@ -539,7 +540,6 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 				go_on = walk_cell(&walk, offset + l->entry_cell, i - l->entries);
 		}
 	}
-	free(walk.entry);
 	return go_on;
 }
 

@@ -182,26 +182,23 @@ static size_t take_difference(struct scan *s, const struct piece *p, size_t from
 /* Compares copied pages, and the first bytes behind them, because the last jump may end there. */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
-	struct piece p = {.start = start, .size = end - start};
+	AUTO_FREE uint8_t *memory = malloc(end - start), *file = malloc(end - start);
+	struct piece p = {start, end - start, memory, file};
 	size_t size;
 
-	p.memory = malloc(p.size);
-	p.file = malloc(p.size);
-	if (p.memory && p.file) {
-		p.size = object_read(module->object, start - module->bias, p.file, p.size);
-		size = memory_read(s->pid, start, p.memory, p.size);
-		p.size = size < p.size ? size : p.size;
-		for (size_t at = 0, from = 0; at < p.size;) {
-			if (p.memory[at] == p.file[at])
-				at++;
-			else
-				from = at = take_difference(s, &p, from, at);
-		}
-	} else {
+	if (!memory || !file) {
 		s->failed = true;
+		return;
 	}
-	free(p.memory);
-	free(p.file);
+	p.size = object_read(module->object, start - module->bias, file, p.size);
+	size = memory_read(s->pid, start, memory, p.size);
+	p.size = size < p.size ? size : p.size;
+	for (size_t at = 0, from = 0; at < p.size;) {
+		if (memory[at] == file[at])
+			at++;
+		else
+			from = at = take_difference(s, &p, from, at);
+	}
 }
 
 static void compare_text(struct scan *s, const struct module *module, const struct mapping *m)
@@ -353,8 +350,7 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 		add_remains(&s, maps);
 	registry_sort(&found);
 	served_end(&s.known);
-	if (s.pagemap >= 0)
-		close(s.pagemap);
+	cleanup_fd(&s.pagemap);
 	free(s.code.items);
 	free(s.shorts);
 	if (s.failed || !*lost_ret) {
@@ -423,7 +419,7 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
 	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
 	struct served known AUTO(served_end);
-	struct lasting_names files = {0};
+	AUTO(lasting_deinit) struct lasting_names files = {0};
 	struct probe_error *error = extents ? NULL : probe_error_no_memory();
 	size_t count = 0;
 
@@ -449,9 +445,7 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 		error = own_unmap(change, extents, count);
 	for (size_t i = 0; i < count && !error; i++)
 		*count_ret -= extents[i].is_sealed;
-	if (error)
-		lasting_deinit(&files);
-	else
+	if (!error)
 		lasting_remove(&files, change->pid);
 	return error;
 }
@@ -482,14 +476,14 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 	return length >= 0 && leads_here(&header, r);
 }
 
-/* Finds orphaned descriptors, at most `room`. Returns their number. */
-static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
+/* Finds orphaned descriptors, at most AT_ONCE. Returns their number. */
+static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds)
 {
 	AUTO_DIR DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	struct dirent *entry;
 	size_t count = 0;
 
-	while (dir && count < room && (entry = readdir(dir)))
+	while (dir && count < AT_ONCE && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
 			fds[count++] = atoll(entry->d_name);
 	return count;
@@ -517,7 +511,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 	struct control_call calls[AT_ONCE];
 	struct probe_error *error = NULL;
 	int64_t fds[AT_ONCE];
-	size_t owner, count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
+	size_t owner, count = find_descriptors(change->pid, &change->registry, fds);
 
 	if (!count)
 		return NULL;
@@ -526,7 +520,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 		error = change_stop(change);
 	if (error)
 		return error;
-	count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
+	count = find_descriptors(change->pid, &change->registry, fds);
 	for (size_t i = 0; i < count; i++)
 		calls[i] = (struct control_call){.number = SYS_close, .args = {(uint64_t)fds[i]}};
 	if (!find_owner(change, &owner))
@@ -560,7 +554,7 @@ void orphans_count(
 	int64_t fds[AT_ONCE];
 
 	served_begin(pid, &known);
-	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
+	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds)};
 	for (size_t i = 0; i < maps->count; i++)
 		ret->mappings += is_orphan(&known, &maps->items[i], registry);
 	if (!registry->session_count && !registry_is_sealed(registry))

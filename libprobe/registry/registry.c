@@ -401,8 +401,8 @@ struct probe_error *registry_write(struct registry *registry, int mem, uint64_t 
 		.generation = registry->generation + 1,
 		.guard = registry->guard,
 		.size = registry_image_size(registry)};
-	struct probe_error *error;
-	uint8_t *bytes = malloc(header.size), *at;
+	AUTO_FREE uint8_t *bytes = malloc(header.size);
+	uint8_t *at;
 
 	if (!bytes)
 		return probe_error_no_memory();
@@ -416,9 +416,7 @@ struct probe_error *registry_write(struct registry *registry, int mem, uint64_t 
 	REGISTRY_ARRAYS(X)
 #undef X
 	memcpy(bytes, &header, sizeof(header));
-	error = memory_write_code(mem, image, bytes, header.size);
-	free(bytes);
-	return error;
+	return memory_write_code(mem, image, bytes, header.size);
 }
 
 struct probe_error *registry_publish(

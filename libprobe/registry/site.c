@@ -105,7 +105,7 @@ static enum site_state state_in_file(const struct change *change, const struct r
 			       : SITE_GONE;
 	case SITE_PATCHED:
 	case SITE_GONE:
-		return state;
+		break;
 	}
 	return state;
 }
@@ -160,21 +160,12 @@ size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out)
 
 bool site_fault(enum site_state state, enum probe_site_fault *ret)
 {
-	switch (state) {
-	case SITE_ORIGINAL:
-		*ret = PROBE_SITE_RESTORED;
-		return true;
-	case SITE_COVERED:
-		*ret = PROBE_SITE_COVERED;
-		return true;
-	case SITE_FOREIGN:
-		*ret = PROBE_SITE_OVERWRITTEN;
-		return true;
-	case SITE_PATCHED:
-	case SITE_GONE:
+	if (state == SITE_PATCHED || state == SITE_GONE)
 		return false;
-	}
-	return false;
+	*ret = state == SITE_ORIGINAL  ? PROBE_SITE_RESTORED
+	       : state == SITE_COVERED ? PROBE_SITE_COVERED
+				       : PROBE_SITE_OVERWRITTEN;
+	return true;
 }
 
 /* ---- Closed libraries ------------------------------------------------------------------- */
@@ -314,13 +305,12 @@ size_t site_count_patched(const struct change *change)
 {
 	const struct registry *r = &change->registry;
 	AUTO(edits_deinit) struct edits edits = {0};
-	enum site_state *states = try_states(change, &edits);
+	AUTO_FREE enum site_state *states = try_states(change, &edits);
 	size_t count = 0;
 
 	for (size_t i = 0; states && i < r->site_count; i++)
 		count += r->sites[i].pc && states[i] == SITE_PATCHED &&
 			 !site_is_bare(r, &r->sites[i]);
-	free(states);
 	return count;
 }
 
@@ -329,36 +319,35 @@ void site_forget_closed(struct change *change)
 	struct registry *r = &change->registry;
 	bool inherited = false;
 	AUTO(edits_deinit) struct edits edits = {0};
-	struct losses losses;
 	AUTO_FREE bool *flags =
 		calloc(r->site_count + r->stub_count + r->semaphore_count + 3 * r->probe_count + 1,
 			sizeof(*flags));
-	enum site_state *states = try_states(change, &edits);
+	AUTO_FREE enum site_state *states = try_states(change, &edits);
 	AUTO_FD int pagemap = -1;
+	struct losses losses;
 
 	/* If it is unknown whether the process was forked with this registry, sites are kept. */
 	if (r->guard)
 		probe_error_free(registry_is_inherited(r, change->pid, &inherited));
-	if (flags && states) {
-		losses = (struct losses){.sites = flags,
-			.stubs = flags + r->site_count,
-			.semaphores = flags + r->site_count + r->stub_count};
-		losses.probes = losses.semaphores + r->semaphore_count;
-		losses.kept = losses.probes + r->probe_count;
-		losses.foreign = losses.kept + r->probe_count;
-		for (size_t i = 0; i < r->site_count; i++) {
-			bool original = states[i] == SITE_ORIGINAL, lost;
+	if (!flags || !states)
+		return;
+	losses = (struct losses){.sites = flags,
+		.stubs = flags + r->site_count,
+		.semaphores = flags + r->site_count + r->stub_count};
+	losses.probes = losses.semaphores + r->semaphore_count;
+	losses.kept = losses.probes + r->probe_count;
+	losses.foreign = losses.kept + r->probe_count;
+	for (size_t i = 0; i < r->site_count; i++) {
+		bool lost;
 
-			if (!r->sites[i].pc)
-				continue;
-			if (states[i] != SITE_PATCHED && pagemap < 0)
-				pagemap = memory_open_pagemap(change->pid);
-			lost = state_in_file(change, &r->sites[i], states[i], pagemap, inherited) ==
-			       SITE_GONE;
-			note_site(&losses, r, i, lost, original);
-		}
-		if (losses.any)
-			drop_losses(&losses, r);
+		if (!r->sites[i].pc)
+			continue;
+		if (states[i] != SITE_PATCHED && pagemap < 0)
+			pagemap = memory_open_pagemap(change->pid);
+		lost = state_in_file(change, &r->sites[i], states[i], pagemap, inherited) ==
+		       SITE_GONE;
+		note_site(&losses, r, i, lost, states[i] == SITE_ORIGINAL);
 	}
-	free(states);
+	if (losses.any)
+		drop_losses(&losses, r);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
@@ -166,8 +167,7 @@ bool target_let_go(struct probe_target *target)
 
 void target_free(struct probe_target *target)
 {
-	if (target->mem >= 0)
-		close(target->mem);
+	cleanup_fd(&target->mem);
 	while (target->texts) {
 		struct target_text *text = target->texts;
 

@@ -100,24 +100,18 @@ void session_share_slots(struct probe_session *s, struct change *c)
 		s->slot_count = reg->slot_count;
 }
 
-/* Returns true if addresses get names, which are those of the target's files. */
-static bool names_addresses(const struct probe_session *s)
-{
-	bool names = s->names.naming || s->names.unwinder;
-
-	for (size_t m = 0; m < s->group.member_count; m++)
-		names |= s->group.members[m]->names.naming || s->group.members[m]->names.unwinder;
-	return names;
-}
-
 /* Installs the new probes of the target, or of a forked child. */
 static struct probe_error *follow_new(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
 	const struct reg_session *reg = registry_session(&c->registry, s->id);
+	bool names = s->names.naming || s->names.unwinder;
 	struct probe_error *error;
 
-	if (c->target != s->target && names_addresses(s))
+	for (size_t m = 0; m < s->group.member_count; m++)
+		names |= s->group.members[m]->names.naming || s->group.members[m]->names.unwinder;
+	/* Addresses get names of the target's files. */
+	if (c->target != s->target && names)
 		return session_refuse(s, selection,
 			"a forked child has opened it by itself, and call stacks and names of "
 			"addresses are known only of what its parent has opened");
@@ -291,7 +285,7 @@ static struct probe_error *tell_of_child(
 static struct probe_error *follow_child(struct probe_session *s, pid_t pid, bool *again_ret)
 {
 	struct probe_target *child = NULL;
-	struct probe_report report = {0};
+	AUTO(probe_report_deinit) struct probe_report report = {0};
 	size_t sites = s->site_count;
 	struct probe_error *error = probe_target_open(pid, NULL, &child), *second;
 
@@ -312,7 +306,6 @@ static struct probe_error *follow_child(struct probe_session *s, pid_t pid, bool
 				pid, error->message));
 	}
 	probe_error_free(error);
-	probe_report_deinit(&report);
 	probe_target_close(child);
 	return second;
 }

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
@@ -130,9 +131,7 @@ void session_close_gates(struct probe_session *s)
 void session_close_wait(struct probe_session *s)
 {
 	gate_close(&s->gates.room);
-	if (s->gates.event >= 0)
-		close(s->gates.event);
-	s->gates.event = -1;
+	cleanup_fd(&s->gates.event);
 }
 
 int probe_session_fd(const struct probe_session *session)

@@ -740,8 +740,7 @@ void probe_session_free(struct probe_session *session)
 		munmap((void *)session->data.view.base, session->data.view.layout.data_size);
 	if (session->data.view.served)
 		served_end(session->data.view.served);
-	if (session->data.fd >= 0)
-		close(session->data.fd);
+	cleanup_fd(&session->data.fd);
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
 	session_watch_deinit(&session->watch);

@@ -188,7 +188,8 @@ static int open_data(pid_t pid, const struct maps *maps, const struct reg_sessio
 {
 	const struct mapping *found = NULL;
 	struct stat status;
-	int name, fd;
+	AUTO_FD int name = -1;
+	int fd;
 
 	for (size_t i = 0; i < maps->count && !found; i++)
 		if (maps->items[i].start == session->data &&
@@ -198,15 +199,11 @@ static int open_data(pid_t pid, const struct maps *maps, const struct reg_sessio
 		return -1;
 	name = open(map_file_path(procfs_living(pid), found).text, O_PATH | O_CLOEXEC);
 	fd = name < 0 ? -1 : procfs_open_regular(name, O_RDONLY);
-	if (name >= 0)
-		close(name);
-	if (fd < 0)
-		return -1;
-	if (fcntl(fd, F_GET_SEALS) >= 0 && fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK &&
-		fstat(fd, &status) == 0 && (uint64_t)status.st_size >= session->data_size)
-		return fd;
-	close(fd);
-	return -1;
+	if (fd >= 0 &&
+		(fcntl(fd, F_GET_SEALS) < 0 || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ||
+			fstat(fd, &status) != 0 || (uint64_t)status.st_size < session->data_size))
+		cleanup_fd(&fd);
+	return fd;
 }
 
 static void open_view(

@@ -25,13 +25,11 @@ static bool is_of_pair(const struct probe_session *s, size_t probe)
 /* Finds the probes that should be on; NULL if memory is short. */
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
-	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
 	AUTO_FREE bool *pair_off = calloc(s->pairs.count + (size_t)1, 1);
+	bool *wanted = pair_off ? calloc(s->probe_count + (size_t)1, 1) : NULL;
 
-	if (!wanted || !pair_off) {
-		free(wanted);
+	if (!wanted)
 		return NULL;
-	}
 	for (size_t i = 0; i < s->probe_count; i++)
 		if (is_of_pair(s, i) && !on[i])
 			pair_off[s->known[i].part.pair] = true;
@@ -165,8 +163,8 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
 {
-	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
-	struct install install = session_attach(s, &t, selection);
+	AUTO(transaction_end) struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	AUTO(install_deinit) struct install install = session_attach(s, &t, selection);
 	struct probe_error *error;
 
 	install.stubs.numbers = again->numbers;
@@ -177,8 +175,6 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 		s->known[again->probes[i]].off = false;
 	for (size_t i = 0; i < selection->site_count && !error; i++)
 		s->sites[again->numbers[i]].is_apart &= install.is_copy;
-	install_deinit(&install);
-	transaction_end(&t);
 	return error;
 }
 

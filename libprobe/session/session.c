@@ -371,8 +371,8 @@ static struct probe_error *take_session(void *data, struct install *install)
 struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
-	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
-	struct install install = session_attach(s, &t, selection);
+	AUTO(transaction_end) struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	AUTO(install_deinit) struct install install = session_attach(s, &t, selection);
 	size_t probes = s->probe_count, sites = s->site_count;
 	struct data_part *parts[ARCH_ACTIONS_MAX];
 	struct probe_error *error = session_prepare(s, c, selection, report);
@@ -419,8 +419,6 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 		s->matched[i] = s->matched[i] || selection->matched[i];
 	for (size_t m = 0; m < s->group.member_count; m++)
 		memcpy(s->group.members[m]->matched, s->matched, s->request.pattern_count);
-	install_deinit(&install);
-	transaction_end(&t);
 	return error;
 }
 
@@ -534,6 +532,10 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 	return error;
 }
 
+/*
+ * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
+ * probe_session_start(), and those of join().
+ */
 static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *const *options,
 	size_t count, struct probe_report *report, struct probe_session **ret)
@@ -556,21 +558,6 @@ static struct probe_error *start_once(struct probe_target *target,
 	return error;
 }
 
-/*
- * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
- * probe_session_start(), and those of join().
- */
-static struct probe_error *start_joined(struct probe_target *target,
-	const struct probe_request *request, const struct probe_session_options *const *options,
-	size_t count, struct probe_report *report, struct probe_session **ret)
-{
-	struct attempt attempt = attempt_begin(target, report);
-
-	while (attempt_next(&attempt))
-		attempt.error = start_once(target, request, options, count, report, ret);
-	return attempt.error;
-}
-
 /* Starts sessions[indices[0..count)], joined if they can be, otherwise each by itself. */
 static struct probe_error *start_some(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *const *options,
@@ -580,11 +567,14 @@ static struct probe_error *start_some(struct probe_target *target,
 	const struct probe_session_options *some[ARCH_ACTIONS_MAX] = {NULL};
 	struct probe_session *started[ARCH_ACTIONS_MAX];
 	struct probe_report *report = &reports[indices[0]];
+	struct attempt attempt = attempt_begin(target, report);
 	struct probe_error *error;
 
 	for (size_t i = 0; i < count; i++)
 		some[i] = options[indices[i]];
-	error = start_joined(target, request, some, count, report, started);
+	while (attempt_next(&attempt))
+		attempt.error = start_once(target, request, some, count, report, started);
+	error = attempt.error;
 	for (size_t i = 0; i < count && !error; i++) {
 		ret[indices[i]] = started[i];
 		reports[indices[i]].probes = report->probes;
