@@ -398,11 +398,6 @@ void gate_release(struct gate *gate)
 	}
 }
 
-static void wake_waiter(struct gate *gate)
-{
-	futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
-}
-
 void gate_shut(struct gate *gate)
 {
 	if (gate->shared)
@@ -412,7 +407,7 @@ void gate_shut(struct gate *gate)
 	atomic_store((_Atomic bool *)&gate->ending, true);
 	set_and_wake(&gate->opened);
 	if (gate->shared)
-		wake_waiter(gate);
+		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void gate_close(struct gate *gate)
@@ -422,7 +417,7 @@ void gate_close(struct gate *gate)
 	gate_shut(gate);
 	/* A wake-up is lost if it comes just before the waiter waits, so wake it repeatedly. */
 	while (gate->waiting && gate->shared && !atomic_load(shared_word(&gate->ended))) {
-		wake_waiter(gate);
+		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
 		futex(&gate->ended, FUTEX_WAIT, 0, &a_moment);
 	}
 	if (gate->waiting)
@@ -517,16 +512,6 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	}
 }
 
-/* Finds those whose parents have ended, too. */
-static void find_heirs(struct waiters *waiters, const struct waiters_place *place)
-{
-	pid_t *pids = inherited_heirs(place->image);
-
-	for (size_t i = 0; pids && pids[i]; i++)
-		find_in(waiters, place, pids[i]);
-	free(pids);
-}
-
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place)
 {
 	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
@@ -555,8 +540,12 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_below(waiters, place, place->pid);
 	}
 	if (waiters->count < wanted && place->image) {
+		/* Find those whose parents have ended, too. */
+		AUTO_FREE pid_t *heirs = inherited_heirs(place->image);
+
 		waiters->count = 0;
-		find_heirs(waiters, place);
+		for (size_t i = 0; heirs && heirs[i]; i++)
+			find_in(waiters, place, heirs[i]);
 	}
 	/* Threads that have arrived in the meantime may have been found, and are released, too. */
 	gate_take(gate);

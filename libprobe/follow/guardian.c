@@ -47,6 +47,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
@@ -164,14 +165,12 @@ static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
 		struct file_id file;
-		int fd = cached_open(AT_FDCWD, w->files[i], 0);
+		AUTO_FD int fd = cached_open(AT_FDCWD, w->files[i], 0);
 
 		if (fd >= 0 && cached_identify(fd, &file) &&
 			(file_id_same(&file, &w->marked[i]) || !file_is_distant(&file)) &&
 			mark_file(w, fd))
 			w->marked[i] = file;
-		if (fd >= 0)
-			close(fd);
 	}
 }
 
@@ -200,12 +199,10 @@ static bool mark_all(struct watchman *w)
 
 	w->marked = calloc(w->file_count, sizeof(*w->marked));
 	for (size_t i = 0; w->marked && ok && i < w->file_count; i++) {
-		int fd = open(w->files[i], O_PATH | O_CLOEXEC);
+		AUTO_FD int fd = open(w->files[i], O_PATH | O_CLOEXEC);
 
 		ok = fd >= 0 && cached_identify(fd, &w->marked[i]) &&
 		     !file_is_distant(&w->marked[i]) && mark_file(w, fd);
-		if (fd >= 0)
-			close(fd);
 	}
 	return w->marked && ok;
 }

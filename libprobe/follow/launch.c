@@ -169,8 +169,7 @@ static struct probe_error *start_child(
 		child_run(argv, go[0], failed[1]);
 	}
 	target->spawned = true;
-	close(failed[1]);
-	failed[1] = -1;
+	cleanup_fd(&failed[1]);
 	passage_begin(&passage, target->pid, target->pid, true);
 	if (passage.state == PASSAGE_OVER) {
 		err = errno;
@@ -183,13 +182,6 @@ static struct probe_error *start_child(
 	if (write(go[1], "", 1) != 1)
 		return probe_error_system(errno, "cannot start the program");
 	return run_to_hold(target, &passage, argv[0], failed[0]);
-}
-
-static void close_pair(const int pair[2])
-{
-	for (int i = 0; i < 2; i++)
-		if (pair[i] >= 0)
-			close(pair[i]);
 }
 
 struct probe_error *probe_target_spawn(char *const argv[], struct probe_target **ret)
@@ -211,8 +203,10 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 		error = probe_error_system(errno, "cannot make a pipe");
 	if (!error)
 		error = start_child(argv, go, failed, target);
-	close_pair(go);
-	close_pair(failed);
+	for (int i = 0; i < 2; i++) {
+		cleanup_fd(&go[i]);
+		cleanup_fd(&failed[i]);
+	}
 	if (error) {
 		if (target->pid > 0)
 			worker_end_child(target->pid, 0, &(int){0});
@@ -392,26 +386,18 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 	uint64_t address = procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR)
 				   ? path_address(event->tid, running_ret)
 				   : 0;
+	AUTO_FD int folder = -1, fd = -1;
 	struct file_id file;
-	bool same;
-	char from[48];
-	int folder, fd;
 
 	if (!address || !rights_read_path(event->tid, address, name))
 		return false;
 	/* Open the path as the thread sees it, using only the kernel's cache. */
-	snprintf(from, sizeof(from), "/proc/%d/%s", (int)event->tid,
-		name[0] == '/' ? "root" : "cwd");
-	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	folder = open(procfs_path("/proc/%d/%s", event->tid, name[0] == '/' ? "root" : "cwd").text,
+		O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
 		return false;
 	fd = cached_open(folder, name, name[0] == '/' ? RESOLVE_IN_ROOT : 0);
-	close(folder);
-	if (fd < 0)
-		return false;
-	same = cached_identify(fd, &file) && file_id_same(&file, &event->file);
-	close(fd);
-	return same;
+	return fd >= 0 && cached_identify(fd, &file) && file_id_same(&file, &event->file);
 }
 
 /*
@@ -843,6 +829,5 @@ void launches_deinit(struct launches *launches)
 	free(launches->items);
 	free(launches->gates);
 	files_release(launches->files);
-	if (launches->event >= 0)
-		close(launches->event);
+	cleanup_fd(&launches->event);
 }

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
@@ -200,7 +201,6 @@ static bool image_same(const struct image *a, const struct image *b)
 struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 {
 	struct probe_watch *watch = calloc(1, sizeof(*watch));
-
 	struct probe_error *error;
 
 	if (!watch)
@@ -268,8 +268,7 @@ struct launches *watch_launches(struct probe_watch *watch)
 
 static void drop(struct probe_watch *watch, size_t i)
 {
-	if (watch->items[i].mem >= 0)
-		close(watch->items[i].mem);
+	cleanup_fd(&watch->items[i].mem);
 	watch->items[i] = watch->items[--watch->count];
 }
 
@@ -282,16 +281,14 @@ void probe_watch_free(struct probe_watch *watch)
 	while (watch->count)
 		drop(watch, watch->count - 1);
 	launches_deinit(&watch->launches);
+	for (size_t i = 0; seek && seek->files && seek->files[i]; i++)
+		free(seek->files[i]);
 	if (seek) {
-		for (size_t i = 0; seek->files && seek->files[i]; i++)
-			free(seek->files[i]);
 		free(seek->files);
-		if (seek->inotify >= 0)
-			close(seek->inotify);
-		free(seek);
+		cleanup_fd(&seek->inotify);
 	}
-	if (watch->wake >= 0)
-		close(watch->wake);
+	free(seek);
+	cleanup_fd(&watch->wake);
 	free(watch->items);
 	free(watch);
 }
@@ -307,14 +304,11 @@ static struct watched *find(struct probe_watch *watch, pid_t pid)
 /* Returns NULL if memory is short. */
 static struct watched *add(struct probe_watch *watch, pid_t pid)
 {
-	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(watch->items, watch->count))
 		return NULL;
-	watch->items = items;
-	items[watch->count] = (struct watched){
+	watch->items[watch->count] = (struct watched){
 		.pid = pid, .start_time = procfs_start_time(pid), .mem = -1, .seen = true};
-	return &items[watch->count++];
+	return &watch->items[watch->count++];
 }
 
 static int open_mem(pid_t pid)
@@ -330,8 +324,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 		w = add(watch, target->pid);
 	if (!w)
 		return probe_error_no_memory();
-	if (w->mem >= 0)
-		close(w->mem);
+	cleanup_fd(&w->mem);
 	w->start_time = target->start_time;
 	/* The process may have executed another program since the target was opened. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
@@ -394,8 +387,7 @@ static struct probe_error *take(
 	struct probe_error *error;
 	uint64_t age;
 
-	if (w->mem >= 0)
-		close(w->mem);
+	cleanup_fd(&w->mem);
 	w->mem = open_mem(w->pid);
 	ret->is_child = w->is_child;
 	ret->is_newcomer = w->is_newcomer;
@@ -535,8 +527,8 @@ static bool scan(struct probe_watch *watch)
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
 	static const char ours[] = "/memfd:probectl";
-	struct registry registry = {0}, all = {0};
-	struct maps its = {0}, others = {0};
+	AUTO(registry_deinit) struct registry registry = {0}, all = {0};
+	AUTO(maps_deinit) struct maps its = {0}, others = {0};
 	struct probe_error *unread = maps_read(other, &others), *error = maps_read(pid, &its);
 	bool has_ended =
 		error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_NOT_FOUND);
@@ -560,10 +552,6 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 		error = site_all_alike(&all, pid, other, &alike);
 	probe_error_free(unread);
 	probe_error_free(error);
-	registry_deinit(&all);
-	registry_deinit(&registry);
-	maps_deinit(&its);
-	maps_deinit(&others);
 	return count && shared == count && alike;
 }
 

@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 
@@ -163,7 +164,6 @@ int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret
 	struct answer answer = {.err = EAGAIN};
 	struct pollfd input = {.events = POLLIN};
 	int memory, channel[2], ready;
-	bool started;
 
 	/* The flag MFD_NOEXEC_SEAL is needed if vm.memfd_noexec is 2. Older kernels lack it. */
 	memory = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);
@@ -171,24 +171,22 @@ int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret
 		memory = memfd_create("probectl copy", MFD_CLOEXEC);
 	if (memory < 0 || pipe2(channel, O_CLOEXEC)) {
 		*err_ret = errno;
-		if (memory >= 0)
-			close(memory);
+		cleanup_fd(&memory);
 		return -1;
 	}
-	started = start(open, data, memory, channel[1]);
-	close(channel[1]);
 	input.fd = channel[0];
-	if (started) {
+	if (start(open, data, memory, channel[1])) {
+		cleanup_fd(&channel[1]);
 		while ((ready = poll(&input, 1, ANSWER_MS)) < 0 && errno == EINTR)
 			;
 		answer.err = ready ? EIO : ETIMEDOUT;
 		if (ready > 0 && read(channel[0], &answer, sizeof(answer)) != sizeof(answer))
 			answer = (struct answer){.err = EIO};
 	}
+	cleanup_fd(&channel[1]);
 	close(channel[0]);
 	*err_ret = answer.err;
-	if (answer.opened)
-		return memory;
-	close(memory);
-	return -1;
+	if (!answer.opened)
+		cleanup_fd(&memory);
+	return memory;
 }

@@ -373,15 +373,15 @@ bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES])
 {
 	const char *mounts;
 	AUTO_FREE char *groups = read_both(pid, &mounts);
-	bool frozen = groups && cgroup_frozen_in("", groups, mounts, ret);
 
-	return frozen;
+	return groups && cgroup_frozen_in("", groups, mounts, ret);
 }
 
 char *cgroup_events(pid_t pid)
 {
 	const char *mounts;
-	char *groups = read_both(pid, &mounts), *ret = NULL;
+	AUTO_FREE char *groups = read_both(pid, &mounts);
+	char *ret = NULL;
 
 	for (size_t v = 0; groups && !ret && v < sizeof(versions) / sizeof(*versions); v++) {
 		char path[PATH_MAX], text[STAT_MAX];
@@ -392,7 +392,6 @@ char *cgroup_events(pid_t pid)
 			asprintf(&ret, "%s/%s", path, versions[v].events) < 0)
 			ret = NULL;
 	}
-	free(groups);
 	return ret;
 }
 

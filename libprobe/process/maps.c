@@ -48,38 +48,25 @@ static struct probe_error *system_error(pid_t pid, int err)
 static int read_whole(int fd, char **text_ret, size_t *length_ret)
 {
 	size_t room = TEXT_BYTES_START, length = 0;
-	char *text = malloc(room);
+	AUTO_FREE char *text = malloc(room);
 	ssize_t got;
 
-	if (!text)
-		return ENOMEM;
-	for (;;) {
+	while (text && (got = read(fd, text + length, room - length)) != 0) {
+		if (got < 0 && errno != EINTR)
+			return errno;
+		length += got > 0 ? (size_t)got : 0;
 		if (length == room) {
-			char *more = realloc(text, room * 2);
+			char *more = realloc(text, room *= 2);
 
-			if (!more) {
-				free(text);
+			if (!more)
 				return ENOMEM;
-			}
 			text = more;
-			room *= 2;
 		}
-		got = read(fd, text + length, room - length);
-		if (got == 0)
-			break;
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			int err = errno;
-
-			free(text);
-			return err;
-		}
-		length += (size_t)got;
 	}
 	*text_ret = text;
 	*length_ret = length;
-	return 0;
+	text = NULL;
+	return *text_ret ? 0 : ENOMEM;
 }
 
 /* ---- The lines ------------------------------------------------------------ */
@@ -179,29 +166,24 @@ static bool parse_line(struct cursor *c, struct mapping *ret)
  */
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
-	struct maps maps = {.storage = text};
+	AUTO(maps_deinit) struct maps maps = {.storage = text};
 	char *at = text, *end = text + length;
 	size_t lines = 1;
 
 	for (const char *c = text; (c = memchr(c, '\n', (size_t)(end - c))); c++)
 		lines++;
 	maps.items = calloc(lines, sizeof(*maps.items));
-	if (!maps.items) {
-		maps_deinit(&maps);
+	if (!maps.items)
 		return probe_error_no_memory();
-	}
 	while (at < end) {
 		char *line_end = memchr(at, '\n', (size_t)(end - at));
 		struct cursor cursor = {at, line_end ? line_end : end};
 		struct mapping *mapping = &maps.items[maps.count];
 
-		if (!parse_line(&cursor, mapping)) {
-			size_t offset = (size_t)(at - text);
-
-			maps_deinit(&maps);
+		if (!parse_line(&cursor, mapping))
 			return probe_error_new(PROBE_ERROR_FORMAT,
-				"malformed line in /proc/PID/maps at byte %zu", offset);
-		}
+				"malformed line in /proc/PID/maps at byte %zu",
+				(size_t)(at - text));
 		at = cursor.end + 1;
 		if (maps.count > 0 && mapping->start < maps.items[maps.count - 1].end)
 			*mapping = (struct mapping){0};
@@ -209,6 +191,7 @@ static struct probe_error *parse_text(char *text, size_t length, struct maps *re
 			maps.count++;
 	}
 	*ret = maps;
+	maps = (struct maps){0};
 	return NULL;
 }
 
@@ -326,8 +309,9 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 	size_t *length_ret)
 {
 	FILE *out = open_memstream(text_ret, length_ret);
-	int fd, err = 0;
+	AUTO_FD int fd = -1;
 	uint64_t at = 0;
+	int err = 0;
 
 	if (!out)
 		return ENOMEM;
@@ -336,8 +320,6 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 		err = errno;
 	for (size_t i = 0; i < count && !err; i++)
 		err = query_part(fd, &sorted[i], &at, out);
-	if (fd >= 0)
-		close(fd);
 	/* If memory is short, glibc can set the text to NULL without reporting an error. */
 	if ((fclose(out) != 0 || !*text_ret) && !err)
 		err = ENOMEM;

@@ -60,8 +60,7 @@ void served_begin(pid_t pid, struct served *ret)
 
 void served_end(struct served *served)
 {
-	if (served->pagemap >= 0)
-		close(served->pagemap);
+	cleanup_fd(&served->pagemap);
 	maps_deinit(&served->maps);
 	free(served->ranges);
 }
@@ -239,8 +238,9 @@ static int open_mem(pid_t pid, int flags)
 static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct iovec *remote,
 	size_t count, enum direction direction)
 {
-	int fd = open_mem(pid, direction == READ ? O_RDONLY : O_WRONLY), err = 0;
+	AUTO_FD int fd = open_mem(pid, direction == READ ? O_RDONLY : O_WRONLY);
 	ssize_t moved = 0;
+	int err = 0;
 
 	if (fd < 0) {
 		if (errno == EACCES)
@@ -263,7 +263,6 @@ static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct i
 		err = length ? EFAULT : ESRCH;
 		break;
 	}
-	close(fd);
 	errno = err;
 	return moved || !err ? moved : -1;
 }

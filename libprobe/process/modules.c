@@ -260,8 +260,7 @@ static bool mapped_stat(struct mapped_files *files, const struct mapping *mappin
 
 void mapped_files_deinit(struct mapped_files *files)
 {
-	if (files->exe >= 0)
-		close(files->exe);
+	cleanup_fd(&files->exe);
 	memfds_deinit(&files->memfds);
 }
 
@@ -290,8 +289,7 @@ void file_release(struct file *file)
 		return;
 	sdt_notes_deinit(&file->notes);
 	object_close(file->object);
-	if (file->fd >= 0)
-		close(file->fd);
+	cleanup_fd(&file->fd);
 	map_clear(&file->plans);
 	free(file->path);
 	free(file);
@@ -563,8 +561,8 @@ static void module_deinit(struct module *module)
 			sdt_notes_deinit(&module->notes);
 		object_close(module->object);
 	}
-	if (module->fd >= 0 && !module->file)
-		close(module->fd);
+	if (!module->file)
+		cleanup_fd(&module->fd);
 	file_release(module->file);
 	free(module->reason);
 	free(module->path);
@@ -614,8 +612,7 @@ static struct probe_error *open_successor(
 		module->fd = fd;
 		return NULL;
 	}
-	if (fd >= 0)
-		close(fd);
+	cleanup_fd(&fd);
 	module->reason = mapped_failure(mapping, fd >= 0, err);
 	return module->reason ? NULL : probe_error_no_memory();
 }

@@ -94,7 +94,6 @@ static bool is_empty_memfd(int path_fd)
 struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 {
 	struct stat st;
-
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	/* F_SEAL_SEAL is set from the start in a file that may not be sealed (tmpfs). */
@@ -111,7 +110,8 @@ struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret)
 {
 	struct procfs_path path = descriptor_path(pid, tid, fd);
-	int path_fd, err = 0;
+	AUTO_FD int path_fd = -1;
+	int err = 0;
 
 	*fd_ret = -1;
 	/* A pidfd gives access to the descriptors of the first thread. */
@@ -119,9 +119,7 @@ struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int
 		*fd_ret = (int)syscall(SYS_pidfd_getfd, pidfd, (int)fd, 0);
 	if (*fd_ret >= 0 && is_empty_memfd(*fd_ret))
 		return NULL;
-	if (*fd_ret >= 0)
-		close(*fd_ret);
-	*fd_ret = -1;
+	cleanup_fd(fd_ret);
 	path_fd = open(path.text, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return errno == ENOENT ? shared_replaced(pid)
@@ -130,7 +128,6 @@ struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int
 		*fd_ret = procfs_open_regular(path_fd, O_RDWR);
 		err = errno;
 	}
-	close(path_fd);
 	if (*fd_ret >= 0)
 		return NULL;
 	return procfs_no_room(err) ? probe_error_system(err, "%s", path.text)

@@ -214,9 +214,7 @@ static bool may_change(pid_t pid, const struct maps *maps, uint64_t pc)
 
 static void forget_wait(struct remaining_wait *wait)
 {
-	if (wait->counters >= 0)
-		close(wait->counters);
-	wait->counters = -1;
+	cleanup_fd(&wait->counters);
 }
 
 /* Notes a wait. The counters are read first: while they stay the same, it is the same wait. */
