@@ -75,15 +75,17 @@ struct liblzma {
 /* Decompresses into a memory file. Returns its descriptor, or -1. */
 static int unpack(const uint8_t *packed, size_t size)
 {
-	static const struct library_function function = {
-		"lzma_stream_buffer_decode", offsetof(struct liblzma, decode)};
+	static const struct library library = {"liblzma.so.5", "MiniDebugInfo needs liblzma",
+		"MiniDebugInfo needs a newer liblzma"};
+	static const char *const names[] = {"lzma_stream_buffer_decode", NULL};
 	AUTO_FREE uint8_t *bytes = malloc(UNPACKED_MAX);
 	uint64_t memory = LZMA_MEMORY;
 	size_t from = 0, length = 0;
-	struct liblzma liblzma;
+	struct liblzma liblzma = {NULL};
 	int fd;
 
-	if (!bytes || library_load("liblzma.so.5", &function, 1, &liblzma) ||
+	probe_error_free(library_load(&library, names, &liblzma));
+	if (!bytes || !liblzma.decode ||
 		liblzma.decode(
 			&memory, 0, NULL, packed, &from, size, bytes, &length, UNPACKED_MAX) != 0)
 		return -1;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "elf/object.h"
+#include "libprobe/base/library.h"
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
@@ -116,15 +117,13 @@ bool symbols_function_starts(struct object *object, struct object_range range);
  */
 pid_t libdw_fork(int type, int *channel_ret);
 
-/* A function of libdw, and where to store its address, which dlsym(3) returns as void *. */
-struct libdw_function {
-	const char *name;
-	void **address;
-};
-
 /*
- * Loads libdw for good and looks up functions (lines.c). `purpose` begins an error message: "source
- * lines need". Errors: PROBE_ERROR_UNSUPPORTED.
+ * libdw, for library_load(). `purpose` begins an error message: "source lines need". Loading it and
+ * its dependencies (decompressors) takes longer than listing probes, so it is done at the first
+ * request. The build needs only its headers.
  */
-PROBE_MUST_CHECK struct probe_error *libdw_load(
-	const char *purpose, const struct libdw_function *functions, size_t count);
+#define LIBDW(purpose)                                                                             \
+	(const struct library)                                                                     \
+	{                                                                                          \
+		"libdw.so.1", purpose " libdw (elfutils)", purpose " a newer libdw (elfutils)"     \
+	}

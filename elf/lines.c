@@ -19,7 +19,6 @@
  * checksums, for which it reads whole files, and would ask debuginfod servers, which a tracer
  * should not do unasked.
  */
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,32 +42,6 @@
 #include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 
-/* ==== Libdw =================================================================================== */
-
-/*
- * Loading libdw and its dependencies (decompressors) takes longer than listing probes, so this is
- * done at the first request. The build needs only its headers.
- */
-
-struct probe_error *libdw_load(
-	const char *purpose, const struct libdw_function *functions, size_t count)
-{
-	/* libdw is never unloaded, because the next module needs it again. */
-	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-
-	if (!libdw)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"%s libdw (elfutils), which cannot be loaded: %s", purpose, dlerror());
-	for (size_t i = 0; i < count; i++) {
-		*functions[i].address = dlsym(libdw, functions[i].name);
-		if (!*functions[i].address)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"%s a newer libdw (elfutils), with %s()", purpose,
-				functions[i].name);
-	}
-	return NULL;
-}
-
 /* ==== Lines =================================================================================== */
 
 /* time limit for an answer: enough for gigabytes of debug information */
@@ -76,56 +49,22 @@ struct probe_error *libdw_load(
 
 enum { LOOK_MS = 100, FILE_BYTES = 4096, MESSAGE_BYTES = 4 * FILE_BYTES };
 
+/* clang-format off */
+#define FUNCTIONS(X) \
+	X(begin, dwfl_begin) X(end, dwfl_end) X(report_offline, dwfl_report_offline) \
+	X(report_end, dwfl_report_end) X(module_getelf, dwfl_module_getelf) \
+	X(module_getsrc, dwfl_module_getsrc) X(lineinfo, dwfl_lineinfo) \
+	X(find_debuginfo, dwfl_build_id_find_debuginfo) \
+	X(section_address, dwfl_offline_section_address) X(dwarf_begin, dwarf_begin) \
+	X(nextcu, dwarf_nextcu) X(offdie, dwarf_offdie) X(ranges, dwarf_ranges) \
+	X(getsrclines, dwarf_getsrclines) X(onesrcline, dwarf_onesrcline) \
+	X(lineaddr, dwarf_lineaddr) X(lineno, dwarf_lineno) X(linesrc, dwarf_linesrc) \
+	X(ends_sequence, dwarf_lineendsequence) X(ends_prologue, dwarf_lineprologueend)
+/* clang-format on */
+
 struct libdw {
-	typeof(dwfl_begin) *begin;
-	typeof(dwfl_end) *end;
-	typeof(dwfl_report_offline) *report_offline;
-	typeof(dwfl_report_end) *report_end;
-	typeof(dwfl_module_getelf) *module_getelf;
-	typeof(dwfl_module_getsrc) *module_getsrc;
-	typeof(dwfl_lineinfo) *lineinfo;
-	typeof(dwfl_build_id_find_debuginfo) *find_debuginfo;
-	typeof(dwfl_offline_section_address) *section_address;
-	typeof(dwarf_begin) *dwarf_begin;
-	typeof(dwarf_nextcu) *nextcu;
-	typeof(dwarf_offdie) *offdie;
-	typeof(dwarf_ranges) *ranges;
-	typeof(dwarf_getsrclines) *getsrclines;
-	typeof(dwarf_onesrcline) *onesrcline;
-	typeof(dwarf_lineaddr) *lineaddr;
-	typeof(dwarf_lineno) *lineno;
-	typeof(dwarf_linesrc) *linesrc;
-	typeof(dwarf_lineendsequence) *ends_sequence;
-	typeof(dwarf_lineprologueend) *ends_prologue;
+	FUNCTIONS(LIBRARY_MEMBER)
 };
-
-static struct probe_error *functions_load(struct libdw *libdw)
-{
-	const struct libdw_function functions[] = {
-		{"dwfl_begin", (void **)&libdw->begin},
-		{"dwfl_end", (void **)&libdw->end},
-		{"dwfl_report_offline", (void **)&libdw->report_offline},
-		{"dwfl_report_end", (void **)&libdw->report_end},
-		{"dwfl_module_getelf", (void **)&libdw->module_getelf},
-		{"dwfl_module_getsrc", (void **)&libdw->module_getsrc},
-		{"dwfl_lineinfo", (void **)&libdw->lineinfo},
-		{"dwfl_build_id_find_debuginfo", (void **)&libdw->find_debuginfo},
-		{"dwfl_offline_section_address", (void **)&libdw->section_address},
-		{"dwarf_begin", (void **)&libdw->dwarf_begin},
-		{"dwarf_nextcu", (void **)&libdw->nextcu},
-		{"dwarf_offdie", (void **)&libdw->offdie},
-		{"dwarf_ranges", (void **)&libdw->ranges},
-		{"dwarf_getsrclines", (void **)&libdw->getsrclines},
-		{"dwarf_onesrcline", (void **)&libdw->onesrcline},
-		{"dwarf_lineaddr", (void **)&libdw->lineaddr},
-		{"dwarf_lineno", (void **)&libdw->lineno},
-		{"dwarf_linesrc", (void **)&libdw->linesrc},
-		{"dwarf_lineendsequence", (void **)&libdw->ends_sequence},
-		{"dwarf_lineprologueend", (void **)&libdw->ends_prologue},
-	};
-
-	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
-}
 
 /* ---- In the child ----------------------------------------------------------------- */
 
@@ -506,6 +445,7 @@ static struct probe_error *start(
 struct probe_error *lines_open(struct object *object, struct lines **ret)
 {
 	struct lines *lines = calloc(1, sizeof(*lines));
+	static const char *const names[] = {FUNCTIONS(LIBRARY_NAME) NULL};
 	struct probe_error *error;
 	struct libdw libdw;
 
@@ -513,7 +453,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 		return probe_error_no_memory();
 	lines->channel = -1;
 	/* Load libdw before fork(), so that the child inherits it. */
-	error = functions_load(&libdw);
+	error = library_load(&LIBDW("source lines need"), names, &libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
 	if (error)

@@ -49,49 +49,19 @@ enum {
 	LOOK_MS = 100
 };
 
+/* clang-format off */
+#define FUNCTIONS(X) \
+	X(begin, dwarf_begin) X(nextcu, dwarf_nextcu) X(offdie, dwarf_offdie) \
+	X(cu_info, dwarf_cu_info) X(ranges, dwarf_ranges) X(child, dwarf_child) \
+	X(siblingof, dwarf_siblingof) X(tag, dwarf_tag) X(attr, dwarf_attr) \
+	X(integrate, dwarf_attr_integrate) X(formref, dwarf_formref_die) \
+	X(formstring, dwarf_formstring) X(formudata, dwarf_formudata) \
+	X(formsdata, dwarf_formsdata) X(whatform, dwarf_whatform) X(dieoffset, dwarf_dieoffset)
+/* clang-format on */
+
 struct libdw {
-	typeof(dwarf_begin) *begin;
-	typeof(dwarf_nextcu) *nextcu;
-	typeof(dwarf_offdie) *offdie;
-	typeof(dwarf_cu_info) *cu_info;
-	typeof(dwarf_ranges) *ranges;
-	typeof(dwarf_child) *child;
-	typeof(dwarf_siblingof) *siblingof;
-	typeof(dwarf_tag) *tag;
-	typeof(dwarf_attr) *attr;
-	typeof(dwarf_attr_integrate) *integrate;
-	typeof(dwarf_formref_die) *formref;
-	typeof(dwarf_formstring) *formstring;
-	typeof(dwarf_formudata) *formudata;
-	typeof(dwarf_formsdata) *formsdata;
-	typeof(dwarf_whatform) *whatform;
-	typeof(dwarf_dieoffset) *dieoffset;
+	FUNCTIONS(LIBRARY_MEMBER)
 };
-
-static struct probe_error *load(struct libdw *libdw)
-{
-	const struct libdw_function functions[] = {
-		{"dwarf_begin", (void **)&libdw->begin},
-		{"dwarf_nextcu", (void **)&libdw->nextcu},
-		{"dwarf_offdie", (void **)&libdw->offdie},
-		{"dwarf_cu_info", (void **)&libdw->cu_info},
-		{"dwarf_ranges", (void **)&libdw->ranges},
-		{"dwarf_child", (void **)&libdw->child},
-		{"dwarf_siblingof", (void **)&libdw->siblingof},
-		{"dwarf_tag", (void **)&libdw->tag},
-		{"dwarf_attr", (void **)&libdw->attr},
-		{"dwarf_attr_integrate", (void **)&libdw->integrate},
-		{"dwarf_formref_die", (void **)&libdw->formref},
-		{"dwarf_formstring", (void **)&libdw->formstring},
-		{"dwarf_formudata", (void **)&libdw->formudata},
-		{"dwarf_formsdata", (void **)&libdw->formsdata},
-		{"dwarf_whatform", (void **)&libdw->whatform},
-		{"dwarf_dieoffset", (void **)&libdw->dieoffset},
-	};
-
-	return libdw_load(
-		"types of arguments need", functions, sizeof(functions) / sizeof(functions[0]));
-}
 
 /* ==== In the child ============================================================================ */
 
@@ -785,8 +755,9 @@ static char *receive(int from, pid_t child)
 struct probe_error *types_describe(
 	struct object *object, const struct types_request *request, char **ret)
 {
+	static const char *const names[] = {FUNCTIONS(LIBRARY_NAME) NULL};
 	struct libdw libdw;
-	struct probe_error *error = load(&libdw);
+	struct probe_error *error = library_load(&LIBDW("types of arguments need"), names, &libdw);
 	pid_t child;
 	AUTO_FD int channel = -1;
 

@@ -369,13 +369,15 @@ static bool unwind_rule_compute(const struct unwind_rule *rule,
 
 /* ==== Unwind ================================================================================== */
 
+/* clang-format off */
+#define FUNCTIONS(X) \
+	X(getcfi_elf, dwarf_getcfi_elf) X(cfi_end, dwarf_cfi_end) \
+	X(cfi_addrframe, dwarf_cfi_addrframe) X(frame_info, dwarf_frame_info) \
+	X(frame_cfa, dwarf_frame_cfa) X(frame_register, dwarf_frame_register)
+/* clang-format on */
+
 struct libdw_cfi {
-	typeof(dwarf_getcfi_elf) *getcfi_elf;
-	typeof(dwarf_cfi_end) *cfi_end;
-	typeof(dwarf_cfi_addrframe) *cfi_addrframe;
-	typeof(dwarf_frame_info) *frame_info;
-	typeof(dwarf_frame_cfa) *frame_cfa;
-	typeof(dwarf_frame_register) *frame_register;
+	FUNCTIONS(LIBRARY_MEMBER)
 };
 
 enum {
@@ -391,17 +393,9 @@ struct unwind {
 
 static struct probe_error *functions_load(struct libdw_cfi *libdw)
 {
-	const struct libdw_function functions[] = {
-		{"dwarf_getcfi_elf", (void **)&libdw->getcfi_elf},
-		{"dwarf_cfi_end", (void **)&libdw->cfi_end},
-		{"dwarf_cfi_addrframe", (void **)&libdw->cfi_addrframe},
-		{"dwarf_frame_info", (void **)&libdw->frame_info},
-		{"dwarf_frame_cfa", (void **)&libdw->frame_cfa},
-		{"dwarf_frame_register", (void **)&libdw->frame_register},
-	};
+	static const char *const names[] = {FUNCTIONS(LIBRARY_NAME) NULL};
 
-	return libdw_load(
-		"unwinding stacks needs", functions, sizeof(functions) / sizeof(functions[0]));
+	return library_load(&LIBDW("unwinding stacks needs"), names, libdw);
 }
 
 struct probe_error *unwind_check(void)

@@ -4,20 +4,22 @@
 
 #include "libprobe/base/library.h"
 
-const char *library_load(
-	const char *soname, const struct library_function *functions, size_t count, void *table)
+struct probe_error *library_load(
+	const struct library *library, const char *const *names, void *functions)
 {
-	void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	void *handle = dlopen(library->soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!handle)
-		return soname;
-	for (size_t i = 0; i < count; i++) {
-		void *function = dlsym(handle, functions[i].name);
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s, which cannot be loaded: %s",
+			library->needed, dlerror());
+	for (size_t i = 0; names[i]; i++) {
+		void *function = dlsym(handle, names[i]);
 
 		if (!function)
-			return functions[i].name;
+			return probe_error_new(
+				PROBE_ERROR_UNSUPPORTED, "%s, with %s()", library->newer, names[i]);
 		/* POSIX guarantees equal sizes of object and function pointers; C has no cast. */
-		memcpy((char *)table + functions[i].offset, &function, sizeof(function));
+		memcpy((char *)functions + i * sizeof(function), &function, sizeof(function));
 	}
 	return NULL;
 }

@@ -104,7 +104,6 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 
 #ifdef HTTP_CLIENT_BUILT
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -116,54 +115,24 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 
 /* ---- libcurl, which is loaded when the first message is to be sent ------------------- */
 
+/* clang-format off */
+#define LIBCURL(X) \
+	X(multi_init, curl_multi_init) X(multi_cleanup, curl_multi_cleanup) \
+	X(multi_setopt, curl_multi_setopt) X(add, curl_multi_add_handle) \
+	X(remove, curl_multi_remove_handle) X(act, curl_multi_socket_action) \
+	X(info_read, curl_multi_info_read) X(easy_init, curl_easy_init) \
+	X(easy_cleanup, curl_easy_cleanup) X(setopt, curl_easy_setopt) \
+	X(getinfo, curl_easy_getinfo) X(strerror, curl_easy_strerror) \
+	X(append, curl_slist_append) X(free_all, curl_slist_free_all)
+/* clang-format on */
+
 struct libcurl {
-	typeof(curl_multi_init) *multi_init;
-	typeof(curl_multi_cleanup) *multi_cleanup;
-	typeof(curl_multi_setopt) *multi_setopt;
-	typeof(curl_multi_add_handle) *add;
-	typeof(curl_multi_remove_handle) *remove;
-	typeof(curl_multi_socket_action) *act;
-	typeof(curl_multi_info_read) *info_read;
-	typeof(curl_easy_init) *easy_init;
-	typeof(curl_easy_cleanup) *easy_cleanup;
-	typeof(curl_easy_setopt) *setopt;
-	typeof(curl_easy_getinfo) *getinfo;
-	typeof(curl_easy_strerror) *strerror;
-	typeof(curl_slist_append) *append;
-	typeof(curl_slist_free_all) *free_all;
+	LIBCURL(LIBRARY_MEMBER)
 };
 
-static struct probe_error *curl_load(struct libcurl *curl)
-{
-	static const struct library_function functions[] = {
-		{"curl_multi_init", offsetof(struct libcurl, multi_init)},
-		{"curl_multi_cleanup", offsetof(struct libcurl, multi_cleanup)},
-		{"curl_multi_setopt", offsetof(struct libcurl, multi_setopt)},
-		{"curl_multi_add_handle", offsetof(struct libcurl, add)},
-		{"curl_multi_remove_handle", offsetof(struct libcurl, remove)},
-		{"curl_multi_socket_action", offsetof(struct libcurl, act)},
-		{"curl_multi_info_read", offsetof(struct libcurl, info_read)},
-		{"curl_easy_init", offsetof(struct libcurl, easy_init)},
-		{"curl_easy_cleanup", offsetof(struct libcurl, easy_cleanup)},
-		{"curl_easy_setopt", offsetof(struct libcurl, setopt)},
-		{"curl_easy_getinfo", offsetof(struct libcurl, getinfo)},
-		{"curl_easy_strerror", offsetof(struct libcurl, strerror)},
-		{"curl_slist_append", offsetof(struct libcurl, append)},
-		{"curl_slist_free_all", offsetof(struct libcurl, free_all)},
-	};
-	static const char soname[] = "libcurl.so.4";
-	const char *missing =
-		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), curl);
-
-	if (missing == soname)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"OTLP needs libcurl (Debian: libcurl4), which cannot be loaded: %s",
-			dlerror());
-	if (missing)
-		return probe_error_new(
-			PROBE_ERROR_UNSUPPORTED, "OTLP needs a newer libcurl, with %s()", missing);
-	return NULL;
-}
+static const char *const curl_names[] = {LIBCURL(LIBRARY_NAME) NULL};
+static const struct library libcurl = {
+	"libcurl.so.4", "OTLP needs libcurl (Debian: libcurl4)", "OTLP needs a newer libcurl"};
 
 enum {
 	QUEUE_MAX = 256,
@@ -474,7 +443,7 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
 		    (scheme == 5 && !strncmp(url, "https", 5))) &&
 		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
-		error = curl_load(&client->curl);
+		error = library_load(&libcurl, curl_names, &client->curl);
 	else
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"'%s' is no place for OTLP: use the URL of a collector, such as "

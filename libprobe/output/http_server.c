@@ -81,7 +81,6 @@ int metrics_find_page(const char *path, const char *accept)
 }
 
 #ifdef HTTP_SERVER_BUILT
-#include <dlfcn.h>
 #include <microhttpd.h>
 
 #include "libprobe/base/clock.h"
@@ -264,19 +263,23 @@ enum { PAGES = sizeof(types) / sizeof(types[0]) };
 #define DEADLINE_NS UINT64_C(10000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
+/* clang-format off */
+#define LIBMICROHTTPD(X) \
+	X(start, MHD_start_daemon) X(stop, MHD_stop_daemon) X(run, MHD_run) \
+	X(timeout, MHD_get_timeout) X(daemon_info, MHD_get_daemon_info) \
+	X(connection_info, MHD_get_connection_info) X(value, MHD_lookup_connection_value) \
+	X(response, MHD_create_response_from_buffer) X(header, MHD_add_response_header) \
+	X(queue, MHD_queue_response) X(destroy, MHD_destroy_response)
+/* clang-format on */
+
 struct libmicrohttpd {
-	typeof(MHD_start_daemon) *start;
-	typeof(MHD_stop_daemon) *stop;
-	typeof(MHD_run) *run;
-	typeof(MHD_get_timeout) *timeout;
-	typeof(MHD_get_daemon_info) *daemon_info;
-	typeof(MHD_get_connection_info) *connection_info;
-	typeof(MHD_lookup_connection_value) *value;
-	typeof(MHD_create_response_from_buffer) *response;
-	typeof(MHD_add_response_header) *header;
-	typeof(MHD_queue_response) *queue;
-	typeof(MHD_destroy_response) *destroy;
+	LIBMICROHTTPD(LIBRARY_MEMBER)
 };
+
+static const char *const mhd_names[] = {LIBMICROHTTPD(LIBRARY_NAME) NULL};
+static const struct library libmicrohttpd = {"libmicrohttpd.so.12",
+	"serving metrics needs libmicrohttpd (Debian: libmicrohttpd12)",
+	"serving metrics needs another libmicrohttpd"};
 
 /* fd is -1 in an unused slot. */
 struct connection {
@@ -293,36 +296,6 @@ struct probe_metrics_server {
 	struct MHD_Response *made[PAGES]; /* by enum probe_metrics_format */
 	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
 };
-
-static struct probe_error *mhd_load(struct libmicrohttpd *mhd)
-{
-	static const struct library_function functions[] = {
-		{"MHD_start_daemon", offsetof(struct libmicrohttpd, start)},
-		{"MHD_stop_daemon", offsetof(struct libmicrohttpd, stop)},
-		{"MHD_run", offsetof(struct libmicrohttpd, run)},
-		{"MHD_get_timeout", offsetof(struct libmicrohttpd, timeout)},
-		{"MHD_get_daemon_info", offsetof(struct libmicrohttpd, daemon_info)},
-		{"MHD_get_connection_info", offsetof(struct libmicrohttpd, connection_info)},
-		{"MHD_lookup_connection_value", offsetof(struct libmicrohttpd, value)},
-		{"MHD_create_response_from_buffer", offsetof(struct libmicrohttpd, response)},
-		{"MHD_add_response_header", offsetof(struct libmicrohttpd, header)},
-		{"MHD_queue_response", offsetof(struct libmicrohttpd, queue)},
-		{"MHD_destroy_response", offsetof(struct libmicrohttpd, destroy)},
-	};
-	static const char soname[] = "libmicrohttpd.so.12";
-	const char *missing =
-		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), mhd);
-
-	if (missing == soname)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"serving metrics needs libmicrohttpd (Debian: libmicrohttpd12), which "
-			"cannot be loaded: %s",
-			dlerror());
-	if (missing)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"serving metrics needs another libmicrohttpd, with %s()", missing);
-	return NULL;
-}
 
 /* ---- Answers ------------------------------------------------------------------- */
 
@@ -484,7 +457,7 @@ struct probe_error *probe_metrics_listen(
 	server->metrics = metrics;
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		server->connections[i].fd = -1;
-	error = mhd_load(&server->mhd);
+	error = library_load(&libmicrohttpd, mhd_names, &server->mhd);
 	if (!error)
 		error = http_listen(address, &fd, shown);
 	if (!error) {

@@ -286,12 +286,9 @@ void pcp_file_retire(struct pcp_file *file)
 /* ==== Folder ================================================================================== */
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <grp.h>
 #include <sys/file.h>
 #include <time.h>
-
-#include "libprobe/base/library.h"
 
 enum {
 	LOCK_TRIES = 100,
@@ -299,38 +296,6 @@ enum {
 	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* limit for the tables, domains and instances of a file */
 	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of all items has 9 MB */
 };
-
-/* ---- The library ------------------------------------------------------------------ */
-
-static struct probe_error *libpcp_load(struct libpcp *libpcp)
-{
-	static const struct library_function functions[] = {
-		{"mmv_stats_registry", offsetof(struct libpcp, registry)},
-		{"mmv_stats_add_indom", offsetof(struct libpcp, add_indom)},
-		{"mmv_stats_add_metric", offsetof(struct libpcp, add_metric)},
-		{"mmv_stats_add_instance", offsetof(struct libpcp, add_instance)},
-		{"mmv_stats_add_registry_label", offsetof(struct libpcp, add_registry_label)},
-		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
-		{"mmv_stats_start", offsetof(struct libpcp, start)},
-		{"mmv_stats_free", offsetof(struct libpcp, free)},
-		/* From libpcp, which libpcp_mmv uses. */
-		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
-	};
-	static const char soname[] = "libpcp_mmv.so.1";
-	const char *missing =
-		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), libpcp);
-
-	if (missing == soname)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"metrics need Performance Co-Pilot's libpcp_mmv (Debian: libpcp-mmv1), "
-			"which cannot be loaded: %s",
-			dlerror());
-	if (missing)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"metrics need a newer libpcp_mmv (Performance Co-Pilot 5), with %s()",
-			missing);
-	return NULL;
-}
 
 /* ---- The folder ------------------------------------------------------------------- */
 
@@ -410,6 +375,10 @@ static struct probe_error *folder_find(struct pcp_folder *folder)
 
 struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 {
+	static const struct library libpcp = {"libpcp_mmv.so.1",
+		"metrics need Performance Co-Pilot's libpcp_mmv (Debian: libpcp-mmv1)",
+		"metrics need a newer libpcp_mmv (Performance Co-Pilot 5)"};
+	static const char *const names[] = {LIBPCP(LIBRARY_NAME) NULL};
 	struct pcp_folder *folder = calloc(1, sizeof(*folder));
 	const struct dirent *entry;
 	struct probe_error *error;
@@ -420,7 +389,7 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 	if (!folder)
 		return probe_error_no_memory();
 	folder->fd = folder->lock = -1;
-	error = libpcp_load(&folder->libpcp);
+	error = library_load(&libpcp, names, &folder->libpcp);
 	if (!error)
 		error = folder_find(folder);
 	if (error) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "libprobe/base/library.h"
 #include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
@@ -10,16 +11,18 @@
 
 #include <pcp/mmv_dev.h>
 
+/* pmGetOptionalConfig() is libpcp's, which libpcp_mmv uses. */
+/* clang-format off */
+#define LIBPCP(X) \
+	X(registry, mmv_stats_registry) X(add_indom, mmv_stats_add_indom) \
+	X(add_metric, mmv_stats_add_metric) X(add_instance, mmv_stats_add_instance) \
+	X(add_registry_label, mmv_stats_add_registry_label) \
+	X(add_instance_label, mmv_stats_add_instance_label) X(start, mmv_stats_start) \
+	X(free, mmv_stats_free) X(config, pmGetOptionalConfig)
+/* clang-format on */
+
 struct libpcp {
-	typeof(mmv_stats_registry) *registry;
-	typeof(mmv_stats_add_indom) *add_indom;
-	typeof(mmv_stats_add_metric) *add_metric;
-	typeof(mmv_stats_add_instance) *add_instance;
-	typeof(mmv_stats_add_registry_label) *add_registry_label;
-	typeof(mmv_stats_add_instance_label) *add_instance_label;
-	typeof(mmv_stats_start) *start;
-	typeof(mmv_stats_free) *free;
-	typeof(pmGetOptionalConfig) *config;
+	LIBPCP(LIBRARY_MEMBER)
 };
 
 struct pcp_folder {
