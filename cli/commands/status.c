@@ -269,14 +269,7 @@ static struct probe_error *status_checked(void *data, int *status_ret)
 	struct probe_error *error;
 	size_t shown = 0;
 
-	grid_title(&grid, "PID", GRID_RIGHT);
-	grid_title(&grid, "PROBE", GRID_LEFT);
-	grid_title(&grid, "STATE", GRID_LEFT);
-	grid_title(&grid, "COUNT", GRID_RIGHT);
-	grid_title(&grid, "PATCHED", GRID_RIGHT);
-	grid_title(&grid, "PLAN", GRID_LEFT);
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "MODULE", GRID_SHRINKS);
+	grid_titles(&grid, "PID>PROBE<STATE<COUNT>PATCHED>PLAN<HITS>MODULE~");
 	error = processes_find_running(common);
 	if (!error)
 		error = options_add_operands(common, 0);

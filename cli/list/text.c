@@ -450,20 +450,11 @@ struct probe_error *listing_print_text(struct listing *listing)
 	AUTO(grid_deinit) struct grid grid = {0};
 	struct group group;
 
-	if (listing->show_pid)
-		grid_title(&grid, "PID", GRID_RIGHT);
-	grid_title(&grid, "PROBE", GRID_LEFT);
-	grid_title(&grid, listing->functions ? "SIZE" : "SITES", GRID_RIGHT);
-	if (listing->is_process)
-		grid_title(&grid, "STATE", GRID_LEFT);
-	if (listing->functions) {
-		grid_title(&grid, "ENTRY", GRID_RIGHT);
-		grid_title(&grid, "EXITS", GRID_RIGHT);
-	} else {
-		grid_title(&grid, "ARGUMENTS", GRID_SHRINKS);
-		grid_title(&grid, "SEMAPHORE", GRID_LEFT);
-	}
-	grid_title(&grid, "MODULE", GRID_LEFT);
+	grid_titles(&grid, listing->show_pid ? "PID>PROBE<" : "PROBE<");
+	grid_titles(&grid, listing->functions ? "SIZE>" : "SITES>");
+	grid_titles(&grid, listing->is_process ? "STATE<" : "");
+	grid_titles(&grid, listing->functions ? "ENTRY>EXITS>" : "ARGUMENTS~SEMAPHORE<");
+	grid_titles(&grid, "MODULE<");
 	if (listing->count > 0)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare);
 	for (size_t i = 0; i < listing->count && !error; i += group.count) {

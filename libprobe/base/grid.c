@@ -63,22 +63,16 @@ static void add(struct grid *grid, struct grid_cell cell, size_t *width)
 		grid->text.no_memory = true;
 }
 
-void grid_title(struct grid *grid, const char *title, unsigned int flags)
-{
-	size_t column = grid->column_count++;
-
-	assert(column < GRID_COLUMNS_MAX);
-	grid->columns[column].flags = flags;
-	buffer_string(&grid->text, title);
-	add(grid, (struct grid_cell){.column = column}, &grid->columns[column].width);
-}
-
 void grid_titles(struct grid *grid, const char *titles)
 {
 	for (size_t length; *titles; titles += length + 1) {
-		length = strcspn(titles, "<>");
+		size_t column = grid->column_count++;
+
+		assert(column < GRID_COLUMNS_MAX);
+		length = strcspn(titles, "<>~");
+		grid->columns[column].kind = titles[length];
 		buffer_bytes(&grid->text, titles, length);
-		grid_title(grid, "", titles[length] == '>' ? GRID_RIGHT : GRID_LEFT);
+		add(grid, (struct grid_cell){.column = column}, &grid->columns[column].width);
 	}
 }
 
@@ -131,9 +125,7 @@ static size_t slack(const struct grid *grid, size_t column)
 {
 	size_t width = grid->columns[column].width;
 
-	return grid->columns[column].flags & GRID_SHRINKS && width > SHRUNK_WIDTH
-		       ? width - SHRUNK_WIDTH
-		       : 0;
+	return grid->columns[column].kind == '~' && width > SHRUNK_WIDTH ? width - SHRUNK_WIDTH : 0;
 }
 
 /*
@@ -191,8 +183,7 @@ void grid_print(const struct grid *grid, struct buffer *out, size_t screen)
 		size_t width = cell->kind == IN_ROW    ? widths[cell->column]
 			       : cell->kind == IN_NOTE ? grid->columns[cell->column].note_width
 						       : cell->width;
-		bool is_right =
-			cell->kind == IN_ROW && grid->columns[cell->column].flags & GRID_RIGHT;
+		bool is_right = cell->kind == IN_ROW && grid->columns[cell->column].kind == '>';
 
 		if (!cell->column && cell->kind != IN_ROW)
 			buffer_pad(out, 0, INDENT);

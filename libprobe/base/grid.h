@@ -18,13 +18,6 @@
 
 #include "libprobe/base/buffer.h"
 
-enum {
-	GRID_LEFT = 0,
-	GRID_RIGHT = 1,
-	/* If a line is wider than the screen, the column is narrowed, and its cells are cut. */
-	GRID_SHRINKS = 2
-};
-
 enum { GRID_COLUMNS_MAX = 32 };
 
 /* Initialise with {0}. If memory runs out, text.no_memory is set. */
@@ -38,15 +31,17 @@ struct grid {
 	bool has_rows;	    /* there is a cell that is not a title */
 	struct {
 		size_t width, note_width; /* in characters */
-		unsigned int flags;
+		char kind;		  /* the mark after the title */
 	} columns[GRID_COLUMNS_MAX];
 };
 
 void grid_deinit(struct grid *grid);
 
-/* Adds a column. Its title is the text written since the last cell, followed by `title`. */
-void grid_title(struct grid *grid, const char *title, unsigned int flags);
-/* Adds columns. After each title comes > if its column is right-aligned, < if it is not. */
+/*
+ * Adds columns. After each title comes its column's kind: < is left-aligned, > right-aligned. A
+ * column ~ is left-aligned; if a line is wider than the screen, it is narrowed, and its cells are
+ * cut. Text that was written since the last cell begins the first title.
+ */
 void grid_titles(struct grid *grid, const char *titles);
 void grid_end(struct grid *grid);
 /* Writes a text that may hold any bytes, as buffer_printable(). */

@@ -429,7 +429,7 @@ static void next(struct table_line *line, bool right)
 	if (line->row)
 		grid_end(line->grid);
 	else
-		grid_title(line->grid, "", right ? GRID_RIGHT : GRID_LEFT);
+		grid_titles(line->grid, right ? ">" : "<");
 }
 
 static void title(struct table_line *line, const char *text, bool right)

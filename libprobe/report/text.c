@@ -183,7 +183,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 		summary_duration(&grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
 		buffer_string(&grid.text, " EACH");
 	}
-	grid_title(&grid, "", GRID_LEFT);
+	grid_titles(&grid, "<");
 	for (size_t i = 0; i < shown; i++) {
 		event_put_probe(&grid.text, sorted[i]->provider, sorted[i]->name);
 		probe_line(&grid, summary, sorted[i]->hits, sorted[i]->bins, view);

@@ -27,9 +27,7 @@ static void test_rows_and_notes(void **state)
 
 	(void)state;
 	buffer_string(&grid.text, "PRO");
-	grid_title(&grid, "BE", GRID_LEFT);
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "KEY", GRID_LEFT);
+	grid_titles(&grid, "BE<HITS>KEY<");
 	assert_false(grid.has_rows);
 	grid_text(&grid, "a\n");
 	grid_number(&grid, 7);
@@ -62,9 +60,7 @@ static void test_narrow_screen(void **state)
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	(void)state;
-	grid_title(&grid, "A", GRID_LEFT);
-	grid_title(&grid, "B", GRID_SHRINKS);
-	grid_title(&grid, "C", GRID_LEFT);
+	grid_titles(&grid, "A<B~C<");
 	grid_text(&grid, "0123456789");
 	grid_text(&grid, "0123456789\xc3\xa4"
 			 "123456789");
