@@ -715,32 +715,6 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
  * keys, in addition to each probe's own row, which counts all its hits.
  */
 
-/* Adds a value as `probectl trace` shows it: hexadecimal if it may be an address. */
-static void add_value(struct buffer *out, const struct probe_value *value)
-{
-	if (value->kind == PROBE_VALUE_NULL) {
-		buffer_string(out, "null");
-		return;
-	}
-	if (value->kind == PROBE_VALUE_UNSIGNED && value->u > UINT32_MAX) {
-		buffer_hex(out, value->u);
-		return;
-	}
-	if (value_add_number(out, value))
-		return;
-	if (value->kind == PROBE_VALUE_STACK) {
-		value_add_stack(out, value);
-		return;
-	}
-	if (value->kind == PROBE_VALUE_OTHER) {
-		buffer_bytes(out, value->bytes, value->length);
-		return;
-	}
-	buffer_char(out, '"');
-	buffer_c_escaped(out, value->bytes, value->length, '"');
-	buffer_string(out, value->truncated ? "\"..." : "\"");
-}
-
 static struct probe_error *take_row(
 	struct top_model *model, const struct probe_table_row *row, size_t key_count)
 {
@@ -749,7 +723,7 @@ static struct probe_error *take_row(
 
 	for (size_t i = 0; i < key_count; i++) {
 		buffer_string(&key, i ? " " : "");
-		add_value(&key, &row->row.keys[i]);
+		value_add_text(&key, &row->row.keys[i]);
 	}
 	buffer_char(&key, '\0');
 	if (!key.no_memory)

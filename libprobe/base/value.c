@@ -34,6 +34,27 @@ void value_add_stack(struct buffer *out, const struct probe_value *stack)
 	}
 }
 
+void value_add_text(struct buffer *out, const struct probe_value *value)
+{
+	if (value->kind == PROBE_VALUE_NULL) {
+		buffer_string(out, "null");
+	} else if (value->kind == PROBE_VALUE_UNSIGNED && value->u > UINT32_MAX) {
+		buffer_hex(out, value->u);
+	} else if (value->kind == PROBE_VALUE_BYTES) {
+		buffer_char(out, '{');
+		buffer_hex_bytes(out, value->bytes, value->length);
+		buffer_string(out, value->truncated ? "...}" : "}");
+	} else if (value->kind == PROBE_VALUE_STACK) {
+		value_add_stack(out, value);
+	} else if (value->kind == PROBE_VALUE_OTHER) {
+		buffer_bytes(out, value->bytes, value->length);
+	} else if (!value_add_number(out, value)) {
+		buffer_char(out, '"');
+		buffer_c_escaped(out, value->bytes, value->length, '"');
+		buffer_string(out, value->truncated ? "\"..." : "\"");
+	}
+}
+
 bool value_number(const struct probe_value *value, double *ret)
 {
 	switch (value->kind) {

@@ -42,6 +42,8 @@ bool value_add_number(struct buffer *out, const struct probe_value *value);
 size_t value_stack_line(const struct probe_value *stack, size_t start);
 /* Appends a stack in one line: "innermost < ... < outermost". */
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
+/* Appends a value as people read it: hexadecimal if it may be an address, strings in quotes. */
+void value_add_text(struct buffer *out, const struct probe_value *value);
 
 /*
  * Returns the part of a key (base/map.h) by which a value is found; the other function returns a

@@ -574,7 +574,6 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-void text_value(struct buffer *out, const struct probe_value *value);
 /* Writes a value as its argument's meaning (may be NULL) says, unless it is unreadable. */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);

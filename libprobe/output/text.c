@@ -212,27 +212,6 @@ static void text_time(struct format_context *context, uint64_t time_ns)
 	buffer_string(&context->out, digits);
 }
 
-void text_value(struct buffer *out, const struct probe_value *value)
-{
-	if (value->kind == PROBE_VALUE_NULL) {
-		buffer_string(out, "null");
-	} else if (value->kind == PROBE_VALUE_UNSIGNED && value->u > UINT32_MAX) {
-		buffer_hex(out, value->u);
-	} else if (value->kind == PROBE_VALUE_BYTES) {
-		buffer_char(out, '{');
-		buffer_hex_bytes(out, value->bytes, value->length);
-		buffer_string(out, value->truncated ? "...}" : "}");
-	} else if (value->kind == PROBE_VALUE_STACK) {
-		value_add_stack(out, value);
-	} else if (value->kind == PROBE_VALUE_OTHER) {
-		buffer_bytes(out, value->bytes, value->length);
-	} else if (!value_add_number(out, value)) {
-		buffer_char(out, '"');
-		buffer_c_escaped(out, value->bytes, value->length, '"');
-		buffer_string(out, value->truncated ? "\"..." : "\"");
-	}
-}
-
 static void hit_columns(
 	struct format_context *context, const struct probe_hit *hit, const char *comm)
 {
@@ -258,7 +237,7 @@ void text_meant(
 	else if (is_number && arg && arg->kind == PROBE_ARG_POINTER)
 		buffer_hex(out, value->u);
 	else
-		text_value(out, value);
+		value_add_text(out, value);
 }
 
 /* Returns true if an argument is only the length of a string that is shown. */
@@ -294,7 +273,7 @@ static void text_args(
 			buffer_char(out, ' ');
 		any = true;
 		if (!arg) {
-			text_value(out, &hit->args[i]);
+			value_add_text(out, &hit->args[i]);
 			continue;
 		}
 		buffer_string(out, arg->name);

@@ -95,7 +95,7 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	for (size_t i = 0; i < event->arg_count && out->length < TEXT_MAX; i++) {
 		if (i)
 			buffer_char(out, ' ');
-		text_value(out, &event->args[i]);
+		value_add_text(out, &event->args[i]);
 	}
 	if (out->length <= TEXT_MAX)
 		return;
