@@ -8,7 +8,6 @@
 
 #include "cli/options.h"
 #include "probe/target.h"
-#include "probe/watch.h"
 
 /* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \

@@ -56,7 +56,7 @@ enum {
 	X(siblingof, dwarf_siblingof) X(tag, dwarf_tag) X(attr, dwarf_attr) \
 	X(integrate, dwarf_attr_integrate) X(formref, dwarf_formref_die) \
 	X(formstring, dwarf_formstring) X(formudata, dwarf_formudata) \
-	X(formsdata, dwarf_formsdata) X(whatform, dwarf_whatform) X(dieoffset, dwarf_dieoffset)
+	X(formsdata, dwarf_formsdata) X(whatform, dwarf_whatform)
 /* clang-format on */
 
 struct libdw {

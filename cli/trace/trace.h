@@ -33,7 +33,6 @@
 #include "probe/sink.h"
 #include "probe/target.h"
 #include "probe/trace.h"
-#include "probe/watch.h"
 
 /* The user's settings. 0 means no limit. */
 struct trace_settings {

@@ -17,7 +17,7 @@
 
 #define LIBDW(X) \
 	X(dwarf_attr) X(dwarf_attr_integrate) X(dwarf_begin) X(dwarf_cfi_addrframe) \
-	X(dwarf_cfi_end) X(dwarf_child) X(dwarf_cu_info) X(dwarf_dieoffset) \
+	X(dwarf_cfi_end) X(dwarf_child) X(dwarf_cu_info) \
 	X(dwarf_formref_die) X(dwarf_formsdata) X(dwarf_formstring) X(dwarf_formudata) \
 	X(dwarf_frame_cfa) X(dwarf_frame_info) X(dwarf_frame_register) X(dwarf_getcfi_elf) \
 	X(dwarf_getsrclines) X(dwarf_lineaddr) X(dwarf_lineendsequence) X(dwarf_lineno) \

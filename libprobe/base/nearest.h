@@ -2,7 +2,6 @@
 /* Finds the name nearest to a typed one, for "did you mean". */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum { NEAREST_COMPARED_MAX = 128 };

@@ -13,7 +13,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
-#include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
 /* ==== Single pairs ============================================================================ */
