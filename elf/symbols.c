@@ -341,16 +341,10 @@ static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
-	if (x->range.start != y->range.start)
-		return x->range.start < y->range.start ? -1 : 1;
-	if (x->sized != y->sized)
-		return x->sized ? 1 : -1;
-	if (x->global != y->global)
-		return x->global ? 1 : -1;
-	if (underscores(x) != underscores(y))
-		return underscores(x) > underscores(y) ? -1 : 1;
-	/* The order of these does not matter, but must always be the same. */
-	return strcmp(y->name, x->name);
+	/* The order of names does not matter, but must always be the same. */
+	return ORDER(x->range.start, y->range.start) ?: x->sized - y->sized
+		?: x->global - y->global ?: ORDER(underscores(y), underscores(x))
+		?: strcmp(y->name, x->name);
 }
 
 static bool is_function(unsigned char type)

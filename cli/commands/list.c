@@ -531,9 +531,8 @@ static bool is_wanted(
 static int compare_paths(const void *left, const void *right)
 {
 	const struct listed_site *a = left, *b = right;
-	int order = strcmp(a->site->path, b->site->path);
 
-	return order ? order : a->order < b->order ? -1 : a->order > b->order;
+	return strcmp(a->site->path, b->site->path) ?: ORDER(a->order, b->order);
 }
 
 static struct probe_error *select_sites(struct list_command *command, bool *matched)

@@ -10,6 +10,7 @@
 
 #include "cli/list/listing.h"
 #include "cli/print/print.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
 #include "probe/symbol.h"
@@ -322,20 +323,17 @@ static size_t name_length(const struct probe_site *site)
 static int compare_probes(const struct listed_site *a, const struct listed_site *b)
 {
 	size_t left = name_length(a->site), right = name_length(b->site);
-	int order = strcmp(a->site->provider, b->site->provider);
 
-	if (a->module != b->module)
-		return a->module < b->module ? -1 : 1;
-	order = order ? order : memcmp(a->site->name, b->site->name, left < right ? left : right);
-	return order ? order : left < right ? -1 : left > right;
+	return ORDER(a->module, b->module) ?: strcmp(a->site->provider, b->site->provider)
+		?: memcmp(a->site->name, b->site->name, left < right ? left : right)
+		?: ORDER(left, right);
 }
 
 static int compare(const void *left, const void *right)
 {
 	const struct listed_site *a = left, *b = right;
-	int order = compare_probes(a, b);
 
-	return order ? order : a->order < b->order ? -1 : a->order > b->order;
+	return compare_probes(a, b) ?: ORDER(a->order, b->order);
 }
 
 /*

@@ -41,11 +41,10 @@ struct wanted {
 
 static int compare(const struct wanted *wanted, size_t index)
 {
-	int order = strcmp(wanted->rows[index].provider, wanted->provider);
+	const struct top_row *row = &wanted->rows[index];
 
-	if (!order)
-		order = strcmp(wanted->rows[index].name, wanted->name);
-	return order ? order : strcmp(wanted->rows[index].key, wanted->key);
+	return strcmp(row->provider, wanted->provider) ?: strcmp(row->name, wanted->name)
+		?: strcmp(row->key, wanted->key);
 }
 
 static bool is_before(const void *wanted, size_t index)

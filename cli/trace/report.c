@@ -63,19 +63,15 @@ struct rows {
 static int row_compare_names(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
-	int order = strcmp(left->provider, right->provider);
 
-	return order ? order : strcmp(left->name, right->name);
+	return strcmp(left->provider, right->provider) ?: strcmp(left->name, right->name);
 }
 
 static int row_compare_tracers(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
-	int order = row_compare_names(a, b);
 
-	if (order)
-		return order;
-	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
+	return row_compare_names(a, b) ?: ORDER(left->tracer, right->tracer);
 }
 
 /* Returns true if hits of a probe are missing, because a site was refused or overwritten. */
@@ -89,11 +85,8 @@ static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
-	if (left->hits != right->hits)
-		return left->hits > right->hits ? -1 : 1;
-	if (is_incomplete(left) != is_incomplete(right))
-		return is_incomplete(left) ? -1 : 1;
-	return row_compare_names(a, b);
+	return ORDER(right->hits, left->hits) ?: is_incomplete(right) - is_incomplete(left)
+		?: row_compare_names(a, b);
 }
 
 /*

@@ -252,9 +252,9 @@ struct started {
 static int compare_probes(const void *a, const void *b)
 {
 	const struct probe_trace_probe *left = a, *right = b;
-	int order = strcmp(left->probe->provider, right->probe->provider);
 
-	return order ? order : strcmp(left->probe->name, right->probe->name);
+	return strcmp(left->probe->provider, right->probe->provider)
+		       ?: strcmp(left->probe->name, right->probe->name);
 }
 
 static void report_started(const struct trace *trace, const struct started *started)

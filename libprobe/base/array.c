@@ -43,7 +43,7 @@ static int compare_keys(const void *a, const void *b, void *data)
 
 	memcpy(&x, (const char *)a + *offset, sizeof(x));
 	memcpy(&y, (const char *)b + *offset, sizeof(y));
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset)

@@ -97,6 +97,9 @@ static inline void *array_find(
 	return item && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
 }
 
+/* Compares two values like strcmp(3). Comparisons in turn: ORDER(a, b) ?: ORDER(c, d). */
+#define ORDER(left, right) (((left) > (right)) - ((left) < (right)))
+
 /* Sorts an array by key. `items` may be NULL if it is empty. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 

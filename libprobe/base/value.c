@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
 
 bool value_add_number(struct buffer *out, const struct probe_value *value)
@@ -94,25 +95,21 @@ static int compare_numbers(const struct probe_value *a, const struct probe_value
 		if (is_negative(a) != is_negative(b))
 			return is_negative(a) ? -1 : 1;
 		/* Numbers of the same sign in two's complement sort like unsigned numbers. */
-		return a->u < b->u ? -1 : a->u > b->u;
+		return ORDER(a->u, b->u);
 	}
 	value_number(a, &left);
 	value_number(b, &right);
 	if (isnan(left) || isnan(right))
 		return (isnan(left) != 0) - (isnan(right) != 0);
-	return left < right ? -1 : left > right;
+	return ORDER(left, right);
 }
 
 static int compare_bytes(const struct probe_value *a, const struct probe_value *b)
 {
 	size_t shorter = a->length < b->length ? a->length : b->length;
-	int order = shorter ? memcmp(a->bytes, b->bytes, shorter) : 0;
 
-	if (order)
-		return order;
-	if (a->length != b->length)
-		return a->length < b->length ? -1 : 1;
-	return (int)a->truncated - (int)b->truncated;
+	return (shorter ? memcmp(a->bytes, b->bytes, shorter) : 0) ?: ORDER(a->length, b->length)
+		?: a->truncated - b->truncated;
 }
 
 int value_compare(const struct probe_value *a, const struct probe_value *b)

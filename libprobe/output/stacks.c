@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/frame_text.h"
@@ -299,16 +300,9 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 
 	if (a == b)
 		return 0;
-	order = compare_texts(a->symbol, b->symbol);
-	if (!order)
-		order = compare_texts(a->module, b->module);
-	if (!order)
-		order = compare_texts(a->file, b->file);
-	if (!order && a->line != b->line)
-		order = a->line < b->line ? -1 : 1;
-	if (!order && !a->symbol && frame_text_place(a) != frame_text_place(b))
-		order = frame_text_place(a) < frame_text_place(b) ? -1 : 1;
-	return order;
+	order = compare_texts(a->symbol, b->symbol) ?: compare_texts(a->module, b->module)
+		?: compare_texts(a->file, b->file) ?: ORDER(a->line, b->line);
+	return order || a->symbol ? order : ORDER(frame_text_place(a), frame_text_place(b));
 }
 
 /* Compares two rows' functions at a depth. An ended stack sorts first. */
@@ -395,19 +389,15 @@ static void folded_line(
 
 static int compare_probes(const struct probe_stacks_row *a, const struct probe_stacks_row *b)
 {
-	int order = strcmp(a->provider, b->provider);
-
-	return order ? order : strcmp(a->name, b->name);
+	return strcmp(a->provider, b->provider) ?: strcmp(a->name, b->name);
 }
 
 static int folded_compare(const void *a, const void *b)
 {
 	const struct probe_stacks_row *const *left = a, *const *right = b;
-	int order = compare_texts((*left)->comm, (*right)->comm);
 
-	if (!order)
-		order = stacks_compare(*left, *right);
-	return order ? order : compare_probes(*left, *right);
+	return compare_texts((*left)->comm, (*right)->comm) ?: stacks_compare(*left, *right)
+		?: compare_probes(*left, *right);
 }
 
 static void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
@@ -796,9 +786,7 @@ static int compare_branches(const void *a, const void *b)
 {
 	const struct branch *left = a, *right = b;
 
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
-	return left->first < right->first ? -1 : left->first > right->first;
+	return ORDER(right->count, left->count) ?: ORDER(left->first, right->first);
 }
 
 /* Splits rows by their function at a depth. Rows of ended stacks come first, in no branch. */

@@ -114,9 +114,7 @@ static int compare_notes(const void *a, const void *b)
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
 	const struct sdt_note *y = *(const struct sdt_note *const *)b;
 
-	return x->pc != y->pc	    ? (x->pc < y->pc ? -1 : 1)
-	       : x->kind != y->kind ? (x->kind < y->kind ? -1 : 1)
-				    : strcmp(x->name, y->name);
+	return ORDER(x->pc, y->pc) ?: ORDER(x->kind, y->kind) ?: strcmp(x->name, y->name);
 }
 
 /* Adds a note, unless there is one. A note that was recalled from a registry has no arguments. */
@@ -357,18 +355,10 @@ static void find_all_chosen(struct adding *a)
 static int compare_names(const void *left, const void *right)
 {
 	const struct name *a = left, *b = right;
-	size_t lines_a = strspn(a->plain, "_"), lines_b = strspn(b->plain, "_");
-	size_t length_a = strlen(a->plain), length_b = strlen(b->plain);
 
-	if (a->range.start != b->range.start)
-		return a->range.start < b->range.start ? -1 : 1;
-	if (!a->unknown != !b->unknown)
-		return a->unknown ? 1 : -1;
-	if (lines_a != lines_b)
-		return lines_a < lines_b ? -1 : 1;
-	if (length_a != length_b)
-		return length_a < length_b ? -1 : 1;
-	return strcmp(a->plain, b->plain);
+	return ORDER(a->range.start, b->range.start) ?: !b->unknown - !a->unknown
+		?: ORDER(strspn(a->plain, "_"), strspn(b->plain, "_"))
+		?: ORDER(strlen(a->plain), strlen(b->plain)) ?: strcmp(a->plain, b->plain);
 }
 
 static bool is_same_function(const struct name *a, const struct name *b)

@@ -15,11 +15,8 @@ static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
 	const struct sdt_note *y = *(const struct sdt_note *const *)b;
-	int order = strcmp(x->provider, y->provider);
 
-	if (!order)
-		order = strcmp(x->name, y->name);
-	return order ? order : x < y ? -1 : x > y;
+	return strcmp(x->provider, y->provider) ?: strcmp(x->name, y->name) ?: ORDER(x, y);
 }
 
 const struct sdt_note **select_by_name(
@@ -119,9 +116,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return x->pc != y->pc	   ? (x->pc < y->pc ? -1 : 1)
-	       : x->note < y->note ? -1
-				   : x->note > y->note;
+	return ORDER(x->pc, y->pc) ?: ORDER(x->note, y->note);
 }
 
 /*

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/record/record.h"
 #include "libprobe/report/report.h"
@@ -365,9 +366,7 @@ static int compare_functions(const void *a, const void *b)
 	const struct call_function *x = *(struct call_function *const *)a;
 	const struct call_function *y = *(struct call_function *const *)b;
 
-	if (x->shown.self_ns != y->shown.self_ns)
-		return x->shown.self_ns > y->shown.self_ns ? -1 : 1;
-	return strcmp(x->text, y->text);
+	return ORDER(y->shown.self_ns, x->shown.self_ns) ?: strcmp(x->text, y->text);
 }
 
 /* An edge, and the row that it belongs to. */
@@ -380,10 +379,10 @@ static int compare_sides(const void *a, const void *b)
 {
 	const struct side *x = a, *y = b;
 
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	if (x->edge.sum.total_ns != y->edge.sum.total_ns)
-		return x->edge.sum.total_ns > y->edge.sum.total_ns ? -1 : 1;
+	int order = ORDER(x->row, y->row) ?: ORDER(y->edge.sum.total_ns, x->edge.sum.total_ns);
+
+	if (order)
+		return order;
 	return !x->edge.function || !y->edge.function ? !y->edge.function - !x->edge.function
 						      : strcmp(x->edge.function, y->edge.function);
 }

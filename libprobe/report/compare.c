@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
@@ -62,11 +63,8 @@ static int by_change(const void *a, const void *b)
 {
 	const struct compared *left = a, *right = b;
 
-	if (left->group != right->group)
-		return left->group < right->group ? -1 : 1;
-	if (left->change != right->change)
-		return left->change > right->change ? -1 : 1;
-	return left->place < right->place ? -1 : left->place > right->place;
+	return ORDER(left->group, right->group) ?: ORDER(right->change, left->change)
+		?: ORDER(left->place, right->place);
 }
 
 /* Returns the amount per second of an item, which may be NULL. */

@@ -114,9 +114,7 @@ static int by_count(const void *a, const void *b)
 	const struct top_slot *left = *(const struct top_slot *const *)a;
 	const struct top_slot *right = *(const struct top_slot *const *)b;
 
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
-	return value_compare(&left->value, &right->value);
+	return ORDER(right->count, left->count) ?: value_compare(&left->value, &right->value);
 }
 
 const struct top_slot **top_sorted(const struct top *top)
@@ -188,9 +186,7 @@ static int by_pid(const void *a, const void *b)
 	const struct summary_thread *left = *(const struct summary_thread *const *)a;
 	const struct summary_thread *right = *(const struct summary_thread *const *)b;
 
-	if (left->pid != right->pid)
-		return left->pid < right->pid ? -1 : 1;
-	return left->tid < right->tid ? -1 : left->tid > right->tid;
+	return ORDER(left->pid, right->pid) ?: ORDER(left->tid, right->tid);
 }
 
 static int thread_order(const void *a, const void *b)
@@ -198,9 +194,7 @@ static int thread_order(const void *a, const void *b)
 	const struct summary_thread *left = *(const struct summary_thread *const *)a;
 	const struct summary_thread *right = *(const struct summary_thread *const *)b;
 
-	if (left->hits != right->hits)
-		return left->hits > right->hits ? -1 : 1;
-	return by_pid(a, b);
+	return ORDER(right->hits, left->hits) ?: by_pid(a, b);
 }
 
 const struct summary_thread **threads_sorted(const struct probe_summary *summary)
@@ -222,9 +216,7 @@ static int process_order(const void *a, const void *b)
 {
 	const struct summary_process *left = a, *right = b;
 
-	if (left->hits != right->hits)
-		return left->hits > right->hits ? -1 : 1;
-	return left->pid < right->pid ? -1 : left->pid > right->pid;
+	return ORDER(right->hits, left->hits) ?: ORDER(left->pid, right->pid);
 }
 
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret)
@@ -323,9 +315,7 @@ static int most_first(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
 
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
-	return stacks_compare(left, right);
+	return ORDER(right->count, left->count) ?: stacks_compare(left, right);
 }
 
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary)

@@ -284,13 +284,9 @@ static int value_order(const void *a, const void *b)
 	const struct summary_value *left = *(const struct summary_value *const *)a;
 	const struct summary_value *right = *(const struct summary_value *const *)b;
 
-	if (left->key.kind != right->key.kind)
-		return left->key.kind < right->key.kind ? -1 : 1;
-	if (left->key.arg != right->key.arg)
-		return left->key.arg < right->key.arg ? -1 : 1;
-	if (left->times.sum != right->times.sum)
-		return left->times.sum > right->times.sum ? -1 : 1;
-	return value_compare(&left->value, &right->value);
+	return ORDER(left->key.kind, right->key.kind) ?: ORDER(left->key.arg, right->key.arg)
+		?: ORDER(right->times.sum, left->times.sum)
+		?: value_compare(&left->value, &right->value);
 }
 
 const struct summary_value **instances_values(

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/output/output.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/report/report.h"
@@ -46,12 +47,9 @@ static int probe_order(const void *a, const void *b)
 {
 	const struct summary_probe *left = *(const struct summary_probe *const *)a;
 	const struct summary_probe *right = *(const struct summary_probe *const *)b;
-	int order;
 
-	if (left->hits != right->hits)
-		return left->hits > right->hits ? -1 : 1;
-	order = strcmp(left->provider, right->provider);
-	return order ? order : strcmp(left->name, right->name);
+	return ORDER(right->hits, left->hits) ?: strcmp(left->provider, right->provider)
+		?: strcmp(left->name, right->name);
 }
 
 /* Returns a sorted copy; the caller frees it. NULL if out of memory. */
@@ -77,11 +75,8 @@ static int pair_order(const void *a, const void *b)
 	const struct summary_pair *left = *(const struct summary_pair *const *)a;
 	const struct summary_pair *right = *(const struct summary_pair *const *)b;
 
-	if (left->times.sum != right->times.sum)
-		return left->times.sum > right->times.sum ? -1 : 1;
-	if (left->times.count != right->times.count)
-		return left->times.count > right->times.count ? -1 : 1;
-	return left->end < right->end ? -1 : left->end > right->end;
+	return ORDER(right->times.sum, left->times.sum)
+		?: ORDER(right->times.count, left->times.count) ?: ORDER(left->end, right->end);
 }
 
 const struct summary_pair **summary_pairs(const struct probe_summary *summary)
@@ -130,18 +125,12 @@ static bool tells(const struct top *top)
 static int top_order(const void *a, const void *b)
 {
 	const struct summary_top *left = a, *right = b;
-	bool left_string = is_string(left->top), right_string = is_string(right->top);
 
-	if (left_string != right_string)
-		return left_string ? -1 : 1;
 	/* An end event often has its start event's arguments. */
-	if ((left->probe->role == PROBE_ROLE_END) != (right->probe->role == PROBE_ROLE_END))
-		return left->probe->role == PROBE_ROLE_END ? 1 : -1;
-	if (left->probe->hits != right->probe->hits)
-		return left->probe->hits > right->probe->hits ? -1 : 1;
-	if (left->probe != right->probe)
-		return probe_order(&left->probe, &right->probe);
-	return left->key.arg < right->key.arg ? -1 : left->key.arg > right->key.arg;
+	return is_string(right->top) - is_string(left->top)
+		?: (left->probe->role == PROBE_ROLE_END) - (right->probe->role == PROBE_ROLE_END)
+		?: probe_order(&left->probe, &right->probe)
+		?: ORDER(left->key.arg, right->key.arg);
 }
 
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret)

@@ -194,16 +194,7 @@ static int place_compare(const void *a, const void *b)
 {
 	const struct place *left = a, *right = b;
 
-	if (left->time_ns != right->time_ns)
-		return left->time_ns < right->time_ns ? -1 : 1;
-	return left->offset < right->offset ? -1 : left->offset > right->offset;
-}
-
-static int place_compare_offsets(const void *a, const void *b)
-{
-	const struct place *left = a, *right = b;
-
-	return left->offset < right->offset ? -1 : left->offset > right->offset;
+	return ORDER(left->time_ns, right->time_ns) ?: ORDER(left->offset, right->offset);
 }
 
 /* Drops the places before `first`, and moves the others to the start of the arrays. */
@@ -215,8 +206,7 @@ static void keep_from(struct merge *merge, size_t first)
 	merge->entries.length = 0;
 	for (size_t i = 0; i < merge->source_count; i++)
 		merge->sources[i].bytes = merge->sources[i].most_ns = 0;
-	if (count)
-		qsort(places, count, sizeof(*places), place_compare_offsets);
+	ARRAY_SORT(places, count, offset);
 	for (size_t i = 0; i < count; i++) {
 		struct entry *entry = entry_at(merge, first + i);
 		struct source *source = &merge->sources[entry->target];

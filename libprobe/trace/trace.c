@@ -445,9 +445,7 @@ static int compare_turns(const void *a, const void *b)
 	const struct traced *left = (const void *)*(struct probe_traced *const *)a,
 			    *right = (const void *)*(struct probe_traced *const *)b;
 
-	if (left->turn != right->turn)
-		return left->turn < right->turn ? -1 : 1;
-	return left->its.tracer < right->its.tracer ? -1 : left->its.tracer > right->its.tracer;
+	return ORDER(left->turn, right->turn) ?: ORDER(left->its.tracer, right->its.tracer);
 }
 
 struct probe_error *probe_trace_add_found(struct probe_trace *trace)
