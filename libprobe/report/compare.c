@@ -41,14 +41,6 @@ static const void *compared_any(const struct compared *compared)
 					    : compared->items[SIDE_AFTER];
 }
 
-/* Returns an amount (hits, or ns of pairs) per second; NAN for a record without length. */
-static double compare_rate(const struct probe_summary *summary, long double amount)
-{
-	double seconds = summary_seconds(summary);
-
-	return seconds > 0 ? (double)amount / seconds : NAN;
-}
-
 /* A kind of rows, each of which joins an item of one summary and the same item of the other. */
 struct row_kind {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
@@ -75,7 +67,7 @@ static double rate_of(const struct comparison *comparison, const struct row_kind
 
 	if (!item)
 		return 0;
-	rate = compare_rate(comparison->summaries[side],
+	rate = summary_per_second(comparison->summaries[side],
 		kind->times ? kind->times(item)->sum : (long double)kind->hits(item));
 	return isnan(rate) ? 0 : rate;
 }
@@ -301,7 +293,7 @@ static void records(struct buffer *out, const struct comparison *comparison)
 		json_unsigned(out, "end", summary->end_ns);
 		json_unsigned(out, "hits", summary->hits);
 		json_unsigned(out, "lost", summary->lost);
-		json_number(out, "rate", compare_rate(summary, summary->hits));
+		json_number(out, "rate", summary_per_second(summary, summary->hits));
 		json_close(out, '}');
 	}
 	json_end_line(out);
@@ -327,7 +319,7 @@ static void compare_json_probes(struct buffer *out, const struct comparison *com
 			json_open(out, side_names[side], '{');
 			json_unsigned(out, "hits", probe->hits);
 			json_number(out, "rate",
-				compare_rate(comparison->summaries[side], probe->hits));
+				summary_per_second(comparison->summaries[side], probe->hits));
 			json_close(out, '}');
 		}
 		json_end_line(out);
@@ -351,9 +343,9 @@ static void times_fields(struct buffer *out, const struct comparison *comparison
 		summary_times_row(times, &row);
 		json_open(out, side_names[side], '{');
 		json_unsigned(out, "count", times->count);
-		json_number(out, "rate", compare_rate(summary, times->count));
+		json_number(out, "rate", summary_per_second(summary, times->count));
 		json_number(out, "sum", times->sum);
-		json_number(out, "sum_rate", compare_rate(summary, times->sum));
+		json_number(out, "sum_rate", summary_per_second(summary, times->sum));
 		json_number(out, "p50", probe_row_percentile(&row, 50));
 		json_number(out, "p99", probe_row_percentile(&row, 99));
 		json_number(out, "max", times->count ? (long double)times->most : (long double)NAN);
@@ -425,7 +417,8 @@ static void value(struct buffer *out, const struct comparison *comparison,
 		json_open(out, side_names[side], '{');
 		json_unsigned(out, "count", slot->count);
 		json_unsigned(out, "error", slot->error);
-		json_number(out, "rate", compare_rate(comparison->summaries[side], slot->count));
+		json_number(
+			out, "rate", summary_per_second(comparison->summaries[side], slot->count));
 		json_close(out, '}');
 	}
 	json_end_line(out);
@@ -495,7 +488,7 @@ static void count_cells(struct grid *grid, const struct comparison *comparison,
 	double rates[SIDE_COUNT];
 
 	for (int side = 0; side < SIDE_COUNT; side++) {
-		rates[side] = compare_rate(comparison->summaries[side], counts[side]);
+		rates[side] = summary_per_second(comparison->summaries[side], counts[side]);
 		if (!known[side])
 			buffer_char(text, counts[side] ? '~' : '?');
 		if (known[side] || counts[side])
@@ -514,11 +507,6 @@ static void count_cells(struct grid *grid, const struct comparison *comparison,
 
 static const bool both_known[SIDE_COUNT] = {true, true};
 
-static size_t shown_of(size_t count, size_t limit)
-{
-	return limit && limit < count ? limit : count;
-}
-
 /* ---- Probes ---------------------------------------------------------------------------- */
 
 static void probes(struct buffer *out, const struct comparison *comparison)
@@ -530,7 +518,7 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 	out->no_memory |= !rows;
 	if (!rows)
 		return;
-	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	shown = summary_shown(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PROBE<HITS>AFTER>RATE/s>AFTER>CHANGE>");
 	for (size_t i = 0; i < shown; i++) {
@@ -578,7 +566,7 @@ static void times_cells(struct grid *grid, const struct comparison *comparison,
 		if (its)
 			summary_times_row(its, &row);
 		durations[TOTAL][side] = its && its->count ? (double)its->sum : NAN;
-		busy[side] = its ? compare_rate(comparison->summaries[side], its->sum) : NAN;
+		busy[side] = its ? summary_per_second(comparison->summaries[side], its->sum) : NAN;
 		durations[P50][side] = probe_row_percentile(&row, 50);
 		durations[P99][side] = probe_row_percentile(&row, 99);
 		durations[MOST][side] = its && its->count ? (double)its->most : NAN;
@@ -627,7 +615,7 @@ static void pair_value_line(struct grid *grid, const struct comparison *comparis
 static void values_of(struct buffer *out, const struct comparison *comparison,
 	const struct compared *pair, const struct compared *rows, size_t count)
 {
-	size_t shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	size_t shown = summary_shown(count, comparison->views[SIDE_AFTER]->top);
 	const struct summary_value *first = compared_any(rows);
 	AUTO(grid_deinit) struct grid grid = {0};
 
@@ -672,7 +660,7 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 	out->no_memory |= !rows;
 	if (!rows || !count)
 		return;
-	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	shown = summary_shown(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	grid_titles(&grid, "PAIR<");
 	times_titles(&grid);
@@ -723,8 +711,8 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	out->no_memory |= !rows;
 	if (!rows)
 		return;
-	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
-					comparison->views[SIDE_AFTER]));
+	shown = summary_shown(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
+					     comparison->views[SIDE_AFTER]));
 	buffer_char(out, '\n');
 	event_put_probe(out, tops[SIDE_AFTER]->probe->provider, tops[SIDE_AFTER]->probe->name);
 	buffer_string(out, " by ");

@@ -22,20 +22,12 @@
  *	{"type":"page","version":"...","top":N,"key_rows":N,"guessed":true,"missing":["str(arg0)"],
  *	 "length":NS,"first_bin":NS,"by_value":false,"more_pairs":false}
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/output/output.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/report/report.h"
-
-static void rate_field(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
-{
-	double seconds = summary_seconds(summary);
-
-	json_number(out, "rate", seconds > 0 ? (double)hits / seconds : NAN);
-}
 
 static void bins_field(struct buffer *out, const char *name, const struct probe_summary *summary,
 	const uint64_t *bins)
@@ -96,7 +88,7 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	json_unsigned(out, "lost", summary->lost);
 	json_boolean(out, "overrun", summary->overrun);
 	json_boolean(out, "full", summary->full);
-	rate_field(out, summary, summary->hits);
+	json_number(out, "rate", summary_per_second(summary, summary->hits));
 	json_unsigned(out, "probes", summary->probe_count);
 	json_unsigned(out, "processes", processes);
 	json_unsigned(out, "threads", summary->threads.count);
@@ -111,7 +103,7 @@ static void figures(struct buffer *out, const struct probe_summary *summary, uin
 {
 	json_unsigned(out, "hits", hits);
 	json_number(out, "share", (double)hits / (double)summary->hits);
-	rate_field(out, summary, hits);
+	json_number(out, "rate", summary_per_second(summary, hits));
 	bins_field(out, "bins", summary, bins);
 	json_end_line(out);
 }

@@ -416,6 +416,8 @@ void callers_deinit(struct probe_summary *summary);
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
 double summary_seconds(const struct probe_summary *summary);
+/* Returns an amount (hits, or ns of pairs) per second; NAN for a record without length. */
+double summary_per_second(const struct probe_summary *summary, long double amount);
 
 /* ---- Pairs (instances.c) ------------------------------------------------------------ */
 
@@ -487,6 +489,8 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key);
  * Returns the tables to show, most useful first; the caller frees the array. NULL if out of memory.
  */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
+/* Returns how many of `count` rows to show; the limit 0 means all. */
+size_t summary_shown(size_t count, size_t limit);
 /* Returns the number of values to show of each key; 0 means all. */
 size_t summary_key_limit(
 	const struct probe_summary *summary, const struct probe_summary_view *view);

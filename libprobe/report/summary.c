@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A summary as a whole, its bins of time, and the rows to show. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,9 @@ void summary_duration(struct buffer *out, double ns)
 
 void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
 {
-	double seconds = summary_seconds(summary), value = (double)hits / seconds;
+	double value = summary_per_second(summary, hits);
 
-	if (!(seconds > 0))
+	if (isnan(value))
 		buffer_char(out, '-');
 	else if (value > 0 && value < 0.005)
 		buffer_string(out, "<0.01");
@@ -188,6 +189,11 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key)
 	return key < summary->key_count;
 }
 
+size_t summary_shown(size_t count, size_t limit)
+{
+	return limit && limit < count ? limit : count;
+}
+
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
 	/* Tables that the user did not ask for are short. */
@@ -201,6 +207,13 @@ size_t summary_key_limit(const struct probe_summary *summary, const struct probe
 double summary_seconds(const struct probe_summary *summary)
 {
 	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
+}
+
+double summary_per_second(const struct probe_summary *summary, long double amount)
+{
+	double seconds = summary_seconds(summary);
+
+	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
 /*

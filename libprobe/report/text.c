@@ -25,12 +25,6 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000 };
 
 enum { SPARK_WIDTH = 40 };
 
-/* Returns the number of rows to show. */
-static size_t limit(size_t count, const struct probe_summary_view *view)
-{
-	return view->top && view->top < count ? view->top : count;
-}
-
 static void duration_cell(struct grid *grid, double ns)
 {
 	summary_duration(&grid->text, ns);
@@ -170,7 +164,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
-	size_t shown = limit(summary->probe_count, view);
+	size_t shown = summary_shown(summary->probe_count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
@@ -269,7 +263,7 @@ static void values_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_value *const *rows, size_t count,
 	const struct probe_summary_view *view)
 {
-	size_t shown = limit(count, view);
+	size_t shown = summary_shown(count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	buffer_string(out, " by ");
@@ -315,7 +309,7 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 static void slowest(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_pair *pair, const struct probe_summary_view *view)
 {
-	size_t shown = limit(pair->slow_count, view);
+	size_t shown = summary_shown(pair->slow_count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	if (!shown)
@@ -354,7 +348,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
-	size_t shown = limit(summary->pair_count, view);
+	size_t shown = summary_shown(summary->pair_count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
@@ -471,7 +465,7 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 {
 	size_t count = 0;
 	AUTO_FREE struct summary_process *sorted = threads_processes(summary, &count);
-	size_t shown = limit(count, view);
+	size_t shown = summary_shown(count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
@@ -492,7 +486,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
-	size_t shown = limit(summary->threads.count, view);
+	size_t shown = summary_shown(summary->threads.count, view->top);
 	AUTO(grid_deinit) struct grid grid = {0};
 
 	out->no_memory |= !sorted;
