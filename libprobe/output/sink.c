@@ -114,66 +114,33 @@ void probe_sink_begin_spans(struct probe_sink *sink, bool header)
 		sink->format->begin_spans(&sink->context, header);
 }
 
-void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
-{
-	if (!sink->failed && sink->format->hit)
-		sink->format->hit(&sink->context, hit, probe, comm);
-}
+/* Defines a function that calls an operation of the format, unless it has none. */
+#define CALLS(function, operation, parameters, ...)                                                \
+	void function parameters                                                                   \
+	{                                                                                          \
+		if (!sink->failed && sink->format->operation)                                      \
+			sink->format->operation(&sink->context, ##__VA_ARGS__);                    \
+	}
 
-void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
+/* clang-format off */
+CALLS(probe_sink_hit, hit, (struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm), hit, probe, comm)
+CALLS(probe_sink_span, span, (struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
-	const char *comm)
-{
-	if (!sink->failed && sink->format->span)
-		sink->format->span(&sink->context, hit, begin, end, comm);
-}
-
-void probe_sink_lost(
-	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost)
-{
-	if (!sink->failed && sink->format->lost)
-		sink->format->lost(&sink->context, probe, lost);
-}
-
-void probe_sink_waited(struct probe_sink *sink, uint64_t hits, uint64_t ns)
-{
-	if (!sink->failed && sink->format->waited)
-		sink->format->waited(&sink->context, hits, ns);
-}
-
-void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news)
-{
-	if (!sink->failed && sink->format->site)
-		sink->format->site(&sink->context, pid, news);
-}
-
-void probe_sink_table(
-	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
-{
-	if (!sink->failed && sink->format->table)
-		sink->format->table(&sink->context, table, view);
-}
-
-void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
-	const struct probe_view *view)
-{
-	if (!sink->failed && sink->format->stacks)
-		sink->format->stacks(&sink->context, rows, count, view);
-}
-
-void probe_sink_calls(struct probe_sink *sink, const struct probe_calls_row *rows, size_t count,
-	const struct probe_view *view)
-{
-	if (!sink->failed && sink->format->calls)
-		sink->format->calls(&sink->context, rows, count, view);
-}
-
-void probe_sink_end(struct probe_sink *sink)
-{
-	if (!sink->failed && sink->format->end)
-		sink->format->end(&sink->context);
-}
+	const char *comm), hit, begin, end, comm)
+CALLS(probe_sink_lost, lost, (struct probe_sink *sink, const struct probe_session_probe *probe,
+	uint64_t lost), probe, lost)
+CALLS(probe_sink_waited, waited, (struct probe_sink *sink, uint64_t hits, uint64_t ns), hits, ns)
+CALLS(probe_sink_site, site, (struct probe_sink *sink, pid_t pid,
+	const struct probe_site_news *news), pid, news)
+CALLS(probe_sink_table, table, (struct probe_sink *sink, const struct probe_table *table,
+	const struct probe_view *view), table, view)
+CALLS(probe_sink_stacks, stacks, (struct probe_sink *sink, const struct probe_stacks_row *rows,
+	size_t count, const struct probe_view *view), rows, count, view)
+CALLS(probe_sink_calls, calls, (struct probe_sink *sink, const struct probe_calls_row *rows,
+	size_t count, const struct probe_view *view), rows, count, view)
+CALLS(probe_sink_end, end, (struct probe_sink *sink))
+/* clang-format on */
 
 size_t probe_sink_pending(const struct probe_sink *sink)
 {
