@@ -92,8 +92,8 @@ struct unit {
 
 struct server {
 	const struct libdw *libdw;
-	struct object *object;
-	Dwfl_Callbacks callbacks; /* `dwfl` points to this member */
+	const struct object *debug; /* the file with the line table */
+	Dwfl_Callbacks callbacks;   /* `dwfl` points to this member */
 	Dwfl *dwfl;
 	Dwfl_Module *module; /* NULL if libdw cannot read the file */
 	GElf_Addr bias;	     /* to add to an address of the file to get an address of libdw */
@@ -105,10 +105,10 @@ struct server {
 };
 
 /* Hands the file to libdwfl. On failure `module` stays NULL, and no line is found. */
-static void report(struct server *server, const struct object *object)
+static void report(struct server *server)
 {
 	/* libdwfl owns this descriptor and closes it. */
-	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(server->debug->fd, F_DUPFD_CLOEXEC, 0);
 
 	server->callbacks = (Dwfl_Callbacks){
 		.find_debuginfo = server->libdw->find_debuginfo,
@@ -117,8 +117,8 @@ static void report(struct server *server, const struct object *object)
 	server->dwfl = server->libdw->begin(&server->callbacks);
 	if (fd < 0 || !server->dwfl)
 		return;
-	server->module =
-		server->libdw->report_offline(server->dwfl, object->path, object->path, fd);
+	server->module = server->libdw->report_offline(
+		server->dwfl, server->debug->path, server->debug->path, fd);
 	server->libdw->report_end(server->dwfl, NULL, NULL);
 	if (server->module && !server->libdw->module_getelf(server->module, &server->bias))
 		server->module = NULL;
@@ -178,7 +178,7 @@ static void list_units(struct server *s)
 	size_t header;
 
 	s->units_read = true;
-	s->dwarf = s->libdw->dwarf_begin(object_of_debug(s->object, "line")->fd, DWARF_C_READ);
+	s->dwarf = s->libdw->dwarf_begin(s->debug->fd, DWARF_C_READ);
 	for (; s->dwarf &&
 		s->libdw->nextcu(s->dwarf, offset, &next, &header, NULL, NULL, NULL) == 0 &&
 		next > offset;
@@ -388,19 +388,21 @@ static void answer_lines(
 
 static _Noreturn void serve(const struct libdw *libdw, struct object *object, int channel)
 {
-	struct server server = {.libdw = libdw, .object = object};
+	struct server server = {.libdw = libdw};
 	struct question question;
 	ssize_t got;
 	uint64_t breaks;
 
 	while ((got = recv(channel, &question, sizeof(question), 0)) > 0) {
+		if (!server.debug)
+			server.debug = object_of_debug(object, "line");
 		if (question.kind == ASK_BREAKS) {
 			breaks = find_breaks(&server, &question.function);
 			send_all(channel, (const char *)&breaks, sizeof(breaks));
 			continue;
 		}
 		if (!server.dwfl)
-			report(&server, object_of_debug(object, "line"));
+			report(&server);
 		answer_lines(&server, channel, question.addresses,
 			((size_t)got - offsetof(struct question, addresses)) / sizeof(uint64_t));
 	}
