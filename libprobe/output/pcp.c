@@ -340,13 +340,13 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Takes over an instance if the limits of PCP allow it, and then sets *taken_ret. */
+/* Takes over an instance. *ret is NULL if the limits of PCP do not allow it. */
 static struct probe_error *take_instance(
-	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
+	struct probe_pcp *pcp, struct instance *instance, struct instance **ret)
 {
 	struct instance **place;
 
-	*taken_ret = false;
+	*ret = NULL;
 	/* The host counts as one more label. */
 	if (pcp->instance_count >= PCP_COUNT_MAX ||
 		pcp->label_count + instance->mmv.label_count >= PCP_COUNT_MAX ||
@@ -368,7 +368,7 @@ static struct probe_error *take_instance(
 	pcp->label_count += instance->mmv.label_count;
 	pcp->value_count += pcp_metrics_of(&pcp->metrics, instance->mmv.domain);
 	pcp->is_dirty = true;
-	*taken_ret = true;
+	*ret = instance;
 	return NULL;
 }
 
@@ -378,10 +378,8 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 {
 	AUTO_FREE char *key = pcp_row_key(process->pid, row, pcp->key_count);
 	AUTO_FREE char *tag = key && pcp->view.tags ? pcp_row_tag(row) : NULL;
-	struct probe_error *error;
 	struct instance *instance;
 	struct instance *const *known;
-	bool taken;
 
 	*ret = NULL;
 	if (!key || (pcp->view.tags && !tag))
@@ -396,10 +394,7 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 		instance_free(instance);
 		return probe_error_no_memory();
 	}
-	error = take_instance(pcp, instance, &taken);
-	if (!error && taken)
-		*ret = instance;
-	return error;
+	return take_instance(pcp, instance, ret);
 }
 
 /* ---- Processes ---------------------------------------------------------------------- */
@@ -430,9 +425,7 @@ static struct probe_error *rename_process(
 static struct probe_error *process_instance(struct probe_pcp *pcp, struct process *process)
 {
 	struct instance *instance;
-	struct probe_error *error;
 	char name[16];
-	bool taken;
 
 	snprintf(name, sizeof(name), "%d", (int)process->pid);
 	instance = instance_create(name, name, pcp->metrics.process_domain);
@@ -440,10 +433,7 @@ static struct probe_error *process_instance(struct probe_pcp *pcp, struct proces
 		instance_free(instance);
 		return probe_error_no_memory();
 	}
-	error = take_instance(pcp, instance, &taken);
-	if (!error && taken)
-		process->instance = instance;
-	return error;
+	return take_instance(pcp, instance, &process->instance);
 }
 
 static struct probe_error *find_process(
