@@ -321,6 +321,15 @@ void sdt_functions_deinit(struct sdt_functions *functions)
 	*functions = (struct sdt_functions){0};
 }
 
+size_t sdt_function_length(const char *name, size_t length)
+{
+	const size_t suffix = strlen(SDT_RETURN);
+
+	return length > suffix && memcmp(name + length - suffix, SDT_RETURN, suffix) == 0
+		       ? length - suffix
+		       : length;
+}
+
 enum sdt_kind sdt_kind_of(const char *provider, const char *name)
 {
 	static const struct {
@@ -329,13 +338,9 @@ enum sdt_kind sdt_kind_of(const char *provider, const char *name)
 	} kinds[] = {{"ocaml", SDT_OCAML_HANDLERS}, {"ocaml.1", SDT_OCAML}, {"ocaml_1", SDT_OCAML},
 		{"ocaml_2", SDT_OCAML}};
 
-	if (event_is_of_function(provider)) {
-		const size_t length = strlen(name), suffix = strlen(SDT_RETURN);
-
-		return length > suffix && strcmp(name + length - suffix, SDT_RETURN) == 0
-			       ? SDT_EXIT
-			       : SDT_ENTRY;
-	}
+	if (event_is_of_function(provider))
+		return sdt_function_length(name, strlen(name)) < strlen(name) ? SDT_EXIT
+									      : SDT_ENTRY;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(provider, kinds[i].provider) == 0)
 			return kinds[i].kind;

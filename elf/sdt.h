@@ -27,6 +27,8 @@ enum sdt_kind {
 
 /* The name of a function's exits is its own name and this suffix. */
 #define SDT_RETURN ":return"
+/* Returns the bytes of a name without that suffix, if it has it. */
+size_t sdt_function_length(const char *name, size_t length);
 
 /* Returns the kind of a probe's sites, by its provider and name. */
 enum sdt_kind sdt_kind_of(const char *provider, const char *name);

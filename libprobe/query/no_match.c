@@ -55,11 +55,9 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 /* The same for a pattern of functions: the name of the function. */
 static size_t reduce_function(const char *pattern, char ret[COMPARED_MAX + 1])
 {
-	size_t suffix = strlen(SDT_RETURN), length = 0;
-	const char *end = pattern + strcspn(pattern, "("), *from;
+	size_t length = 0;
+	const char *end = pattern + sdt_function_length(pattern, strcspn(pattern, "(")), *from;
 
-	if ((size_t)(end - pattern) > suffix && memcmp(end - suffix, SDT_RETURN, suffix) == 0)
-		end -= suffix;
 	for (from = end; from > pattern; from--)
 		if (from[-1] == ':' && !(from > pattern + 1 && from[-2] == ':') && *from != ':')
 			break;

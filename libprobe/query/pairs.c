@@ -570,11 +570,8 @@ struct probe_error *pairing_add(struct pairing *pairing, const char *provider, c
 	if (!probe->plain)
 		return probe_error_no_memory();
 	if (probe->is_function) {
-		bool is_exit = sdt_kind_of(provider, name) == SDT_EXIT;
-
-		probe->may_be = is_exit ? PAIR_END : PAIR_BEGIN;
-		probe->stem = strlen(name) - (is_exit ? strlen(SDT_RETURN) : 0);
-		probe->kin = probe->stem;
+		probe->stem = probe->kin = sdt_function_length(name, strlen(name));
+		probe->may_be = name[probe->stem] ? PAIR_END : PAIR_BEGIN;
 	} else {
 		probe->may_be = pair_may_be(probe->plain, &probe->stem);
 		probe->kin = pair_kin(probe->plain);

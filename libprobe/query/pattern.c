@@ -407,15 +407,13 @@ static struct probe_error *parse_function(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
 	struct probe_pattern *pattern = parser->pattern;
-	const size_t suffix = strlen(SDT_RETURN);
+	const size_t length = sdt_function_length(from, (size_t)(end - from));
 	const char *colon;
 	struct probe_error *error = check_brackets(parser, from, end);
 
 	pattern->is_function = pattern->is_library = true;
-	if ((size_t)(end - from) > suffix && memcmp(end - suffix, SDT_RETURN, suffix) == 0) {
-		pattern->is_return = true;
-		end -= suffix;
-	}
+	pattern->is_return = from + length < end;
+	end = from + length;
 	colon = single_colon(from, end);
 	if (error)
 		return error;
@@ -870,7 +868,7 @@ static bool matches_function(const struct probe_pattern *pattern, const char *pa
 	}
 	if (!is_return)
 		return pattern_wants(pattern, false) && pattern_names_function(pattern, path, name);
-	function = strndup(name, strlen(name) - strlen(SDT_RETURN));
+	function = strndup(name, sdt_function_length(name, strlen(name)));
 	return function && pattern_wants(pattern, true) &&
 	       pattern_names_function(pattern, path, function);
 }

@@ -100,7 +100,8 @@ const struct select_probe *select_entry_of(
 	while (entry > first && !select_is_exit_of(exit, entry)) {
 		entry--;
 		if (entry->module != exit->module ||
-			strncmp(entry->name, exit->name, strlen(exit->name) - strlen(SDT_RETURN)))
+			strncmp(entry->name, exit->name,
+				sdt_function_length(exit->name, strlen(exit->name))))
 			return NULL;
 	}
 	return select_is_exit_of(exit, entry) ? entry : NULL;
@@ -254,7 +255,7 @@ static bool matches(const struct modules *modules, const struct module *module,
 	/* `disable 'fn:FILE:*'` leaves nothing on. */
 	if (!modules->only_enabled || note->kind != SDT_EXIT || pattern_is_exact(pattern))
 		return false;
-	function = strndup(note->name, strlen(note->name) - strlen(SDT_RETURN));
+	function = strndup(note->name, sdt_function_length(note->name, strlen(note->name)));
 	return function && probe_pattern_matches(pattern, module->path, note->provider, function);
 }
 

@@ -176,9 +176,8 @@ static struct probe_error *note_inlined(const struct probe_session *s,
 
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *probe = &selection->probes[i];
-		bool is_exit = sdt_kind_of(probe->provider, probe->name) == SDT_EXIT;
-		AUTO_FREE char *function = strndup(
-			probe->name, strlen(probe->name) - (is_exit ? strlen(SDT_RETURN) : 0));
+		AUTO_FREE char *function =
+			strndup(probe->name, sdt_function_length(probe->name, strlen(probe->name)));
 		const struct probe_meaning *meaning =
 			function ? probe_catalogue_find(s->options.catalogue, probe->provider,
 					   function, SIZE_MAX)
