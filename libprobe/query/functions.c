@@ -49,11 +49,11 @@ struct adding {
 		struct object_range range;
 		bool is_ifunc;	     /* `range` is a resolver's, until the function is found */
 		bool is_named;	     /* by a pattern */
-		bool is_kept;	     /* a probe has this name */
 		const char *unknown; /* why the function cannot be found, or NULL */
 	} * found;
 	size_t found_count;
 	size_t address_first; /* the first one with the last symbol's address */
+	bool *has_name;	      /* for each pattern: a kept name of the function is one of its own */
 	/* The function for which notes are added. */
 	struct function_code code;
 	const char *unknown;
@@ -366,20 +366,18 @@ static bool is_same_function(const struct name *a, const struct name *b)
 	return a->range.start == b->range.start && !a->unknown == !b->unknown;
 }
 
-/* Does each pattern that names name `i` also name one of those kept, from `from` on? */
-static bool is_other_name(const struct adding *a, size_t from, size_t i)
+/*
+ * Returns true if a pattern names this name and none of those kept of its function, whose patterns
+ * are in a->has_name. It is kept then.
+ */
+static bool keep_name(struct adding *a, const struct name *name)
 {
-	for (size_t k = 0; k < a->count; k++) {
-		bool has = false;
+	bool is_kept = false;
 
-		if (!names(a, k, a->found[i].plain))
-			continue;
-		for (size_t m = from; m < i && !has; m++)
-			has = a->found[m].is_kept && names(a, k, a->found[m].plain);
-		if (!has)
-			return false;
-	}
-	return true;
+	for (size_t k = 0; k < a->count; k++)
+		if (!a->has_name[k] && names(a, k, name->plain))
+			is_kept = a->has_name[k] = true;
+	return is_kept;
 }
 
 /* Joins other names of the function of name `self` in a->aliases. */
@@ -485,11 +483,9 @@ static void add_functions(struct adding *a)
 		for (end = from + 1; end < a->found_count; end++)
 			if (!is_same_function(&a->found[from], &a->found[end]))
 				break;
+		memset(a->has_name, 0, a->count);
 		for (size_t i = from; i < end && !a->error; i++) {
-			struct name *name = &a->found[i];
-
-			name->is_kept = name->is_named && !is_other_name(a, from, i);
-			if (!name->is_kept)
+			if (!a->found[i].is_named || !keep_name(a, &a->found[i]))
 				continue;
 			if (!join_aliases(a, from, end, i))
 				a->error = probe_error_no_memory();
@@ -579,6 +575,7 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		.functions = inout,
 		.before = inout->count};
 	const struct arch *arch;
+	AUTO_FREE bool *has_name = NULL;
 	bool is_wanted = false;
 
 	for (size_t i = 0; i < count; i++)
@@ -590,7 +587,8 @@ struct probe_error *select_functions(struct object *object, const char *path,
 		if (modules->items[i].object == object)
 			a.module = &modules->items[i];
 	a.provider = provider_of(path);
-	if (!function_code_init(&a.code, object, arch) || !a.provider) {
+	a.has_name = has_name = calloc(count, sizeof(*has_name));
+	if (!function_code_init(&a.code, object, arch) || !a.provider || !has_name) {
 		function_code_deinit(&a.code);
 		free(a.provider);
 		return probe_error_no_memory();
