@@ -36,17 +36,14 @@ static int find(const char *root, const char *path)
 
 	while (at >= 0 && next_component(&path, name)) {
 		bool last = path[strspn(path, "/")] == '\0';
-		int next = -1, err;
+		AUTO_FD int folder = at;
 
+		at = -1;
 		if (strcmp(name, "..") == 0)
 			errno = ELOOP;
 		else
-			next = openat(at, name,
+			at = openat(folder, name,
 				O_PATH | O_NOFOLLOW | O_CLOEXEC | (last ? 0 : O_DIRECTORY));
-		err = errno;
-		close(at);
-		errno = err;
-		at = next;
 	}
 	return at;
 }

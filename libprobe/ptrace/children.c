@@ -180,11 +180,10 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 
 	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
 		/* The ids have wrapped around, or too many are new, so search all processes. */
-		pid_t *all = children_sharing(pid);
+		AUTO_FREE pid_t *all = children_sharing(pid);
 
 		for (size_t i = 0; all && all[i] && ok; i++)
 			ok = add_pid(all[i], list);
-		free(all);
 		return ok;
 	}
 	for (long id = from + 1; id <= to && ok; id++)

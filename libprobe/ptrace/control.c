@@ -537,15 +537,13 @@ static void get_ready(struct control *control)
  */
 static void ask_all_to_stop(struct control *control)
 {
-	for (size_t i = 0; i < control->count; i++)
-		if (control->threads[i].wait)
-			seize_ask_to_stop(&control->threads[i]);
-	for (size_t i = 0; i < control->count; i++)
-		if (!control->threads[i].wait && control->threads[i].was_asleep)
-			seize_ask_to_stop(&control->threads[i]);
-	for (size_t i = 0; i < control->count; i++)
-		if (!control->threads[i].wait && !control->threads[i].was_asleep)
-			seize_ask_to_stop(&control->threads[i]);
+	for (int round = 0; round < 3; round++)
+		for (size_t i = 0; i < control->count; i++) {
+			struct control_thread *thread = &control->threads[i];
+
+			if ((thread->wait ? 0 : thread->was_asleep ? 1 : 2) == round)
+				seize_ask_to_stop(thread);
+		}
 }
 
 /*

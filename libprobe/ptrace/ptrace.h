@@ -195,8 +195,8 @@ struct control_signals {
 	bool taken;
 };
 void control_signals_take(struct control_signals *signals);
-/* Sleeps until SIGCHLD, for at most a millisecond. Returns false if no SIGCHLD came. */
-bool control_signals_wait(struct control_signals *signals);
+/* Sleeps until SIGCHLD, for at most a millisecond. */
+void control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 
 /* ---- Control --------------------------------------------------------------------------------- */

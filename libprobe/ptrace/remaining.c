@@ -212,11 +212,6 @@ static bool may_change(pid_t pid, const struct maps *maps, uint64_t pc)
 
 /* ---- Looking ---------------------------------------------------------------------------- */
 
-static void forget_wait(struct remaining_wait *wait)
-{
-	cleanup_fd(&wait->counters);
-}
-
 /* Notes a wait. The counters are read first: while they stay the same, it is the same wait. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
@@ -234,7 +229,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 		sscanf(wait->seen, "%llu %llu %llu", &ran, &waited, &times) == 3 && ran && times &&
 		read_wait(thread, wait) && measure(r, thread, wait))
 		return true;
-	forget_wait(wait);
+	cleanup_fd(&wait->counters);
 	return false;
 }
 
@@ -258,7 +253,7 @@ static void keep_fit(struct remaining *r, struct control_thread *threads, const 
 		if (fit)
 			thread->wait = wait;
 		else
-			forget_wait(wait);
+			cleanup_fd(&wait->counters);
 	}
 	probe_error_free(error);
 }
@@ -283,7 +278,7 @@ struct remaining *remaining_look(struct control_thread *threads, size_t count)
 void remaining_free(struct remaining *remaining)
 {
 	for (size_t i = 0; remaining && i < remaining->count; i++)
-		forget_wait(&remaining->waits[i]);
+		cleanup_fd(&remaining->waits[i].counters);
 	free(remaining);
 }
 
@@ -297,7 +292,7 @@ void remaining_interrupt(struct remaining_wait *wait)
 
 	ptrace(PTRACE_INTERRUPT, wait->tid, NULL, NULL);
 	wait->is_proven = same && clock_monotonic_ns() - begun < BETWEEN_NS;
-	forget_wait(wait); /* closes the descriptor now, because the rest of the stop may need it */
+	cleanup_fd(&wait->counters); /* now, because the rest of the stop may need a descriptor */
 }
 
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs)

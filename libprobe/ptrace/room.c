@@ -228,9 +228,9 @@ static bool find_on_stack(
 {
 	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1] = {0};
 	const struct mapping *stack = NULL;
-	size_t pages = 0, each = (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
-	ssize_t got = -1;
-	int fd;
+	size_t pages, each = (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
+	AUTO_FD int fd = -1;
+	ssize_t got;
 
 	for (size_t i = 0; i < maps->count && !stack; i++)
 		if (strcmp(maps->items[i].path, "[stack]") == 0 && maps->items[i].writable)
@@ -241,11 +241,8 @@ static bool find_on_stack(
 		.start = room->start > stack->start ? room->start : stack->start,
 		.size = ROOM_STACK_BYTES};
 	fd = memory_open_pagemap(pid);
-	if (fd >= 0) {
-		got = pread(fd, entries, sizeof(entries),
-			(off_t)(room->start / page_bytes() * sizeof(*entries)));
-		close(fd);
-	}
+	got = pread(fd, entries, sizeof(entries),
+		(off_t)(room->start / page_bytes() * sizeof(*entries)));
 	pages = got > 0 ? (size_t)got / sizeof(*entries) : 0;
 	for (size_t i = 0; i + each <= pages; i++, room->start += page_bytes()) {
 		if (room->start + ROOM_STACK_BYTES > stack->end)

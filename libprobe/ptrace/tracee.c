@@ -52,14 +52,12 @@ void control_signals_give(struct control_signals *signals)
 	*signals = (struct control_signals){0};
 }
 
-bool control_signals_wait(struct control_signals *signals)
+void control_signals_wait(struct control_signals *signals)
 {
 	static const struct timespec slice = {.tv_nsec = SLEEP_NS};
 	sigset_t set = child_signal();
-	bool came = sigtimedwait(&set, NULL, &slice) == SIGCHLD;
 
-	signals->taken |= came;
-	return came;
+	signals->taken |= sigtimedwait(&set, NULL, &slice) == SIGCHLD;
 }
 
 /* ==== Wait ==================================================================================== */

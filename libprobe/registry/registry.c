@@ -597,30 +597,20 @@ struct reg_site *registry_site(const struct registry *registry, uint64_t pc)
 	return registry_sites(registry, pc, pc + 1, &count);
 }
 
-struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret)
-{
-	size_t first = find_range(registry->probes, registry->probe_count,
-		sizeof(*registry->probes), key, key, count_ret);
-
-	return *count_ret ? &registry->probes[first] : NULL;
-}
-
-struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret)
-{
-	size_t first = find_range(
-		registry->stubs, registry->stub_count, sizeof(*registry->stubs), pc, pc, count_ret);
-
-	return *count_ret ? &registry->stubs[first] : NULL;
-}
-
-struct reg_semaphore *registry_semaphores(
-	const struct registry *registry, uint64_t key, size_t *count_ret)
-{
-	size_t first = find_range(registry->semaphores, registry->semaphore_count,
-		sizeof(*registry->semaphores), key, key, count_ret);
-
-	return *count_ret ? &registry->semaphores[first] : NULL;
-}
+/* Each finds the elements of one address or key. */
+#define X(type, name)                                                                              \
+	struct reg_##type *registry_##name(                                                        \
+		const struct registry *registry, uint64_t key, size_t *count_ret)                  \
+	{                                                                                          \
+		size_t first = find_range(registry->name, registry->type##_count,                  \
+			sizeof(*registry->name), key, key, count_ret);                             \
+                                                                                                   \
+		return *count_ret ? &registry->name[first] : NULL;                                 \
+	}
+X(probe, probes)
+X(stub, stubs)
+X(semaphore, semaphores)
+#undef X
 
 struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session)
 {
