@@ -253,7 +253,27 @@ static struct probe_error *take_texts(
 	return error;
 }
 
-static void asked_names_free(struct asked_names *names);
+static void named_free(struct named *named)
+{
+	asked_deinit(&named->asked);
+	for (size_t i = 0; i < TEXTS; i++)
+		free(named->replaced[i]);
+	free(named);
+}
+
+static void asked_names_free(struct asked_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->count; i++)
+		named_free(names->items[i]);
+	for (size_t i = 0; i < TEXTS; i++) {
+		free(names->texts[i]);
+		free(names->examples[i]);
+	}
+	free(names->items);
+	free(names);
+}
 
 struct probe_error *asked_init_named(struct asked *asked,
 	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
@@ -292,28 +312,6 @@ struct probe_error *asked_init_named(struct asked *asked,
 	if (error)
 		asked_deinit(asked);
 	return error;
-}
-
-static void named_free(struct named *named)
-{
-	asked_deinit(&named->asked);
-	for (size_t i = 0; i < TEXTS; i++)
-		free(named->replaced[i]);
-	free(named);
-}
-
-static void asked_names_free(struct asked_names *names)
-{
-	if (!names)
-		return;
-	for (size_t i = 0; i < names->count; i++)
-		named_free(names->items[i]);
-	for (size_t i = 0; i < TEXTS; i++) {
-		free(names->texts[i]);
-		free(names->examples[i]);
-	}
-	free(names->items);
-	free(names);
 }
 
 /* ---- One probe -------------------------------------------------------------------------- */
@@ -369,7 +367,6 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 
 	if (named->role == PAIR_BEGIN && !named->takes)
 		error = check_begin(asked->names, named->meaning);
-
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		if (!asked->names->texts[i] || !is_used(asked, i, named->role))
 			continue;

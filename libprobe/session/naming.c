@@ -246,25 +246,22 @@ static bool naming_find_code(struct naming *n, uint64_t address)
 /* ---- Frames ------------------------------------------------------------------------- */
 
 /* Finds an address's source line, if wanted and known. */
-static bool line_of(struct naming *n, const struct module *module, uint64_t link,
+static void line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
 {
 	struct line line = {0};
 	struct reader *reader;
 
 	if (!n->options.lines || !module || !module->object)
-		return false;
+		return;
 	reader = &n->readers[module - n->modules.items];
 	if (!reader->lines_tried)
 		probe_error_free(lines_open(module->object, &reader->lines));
 	reader->lines_tried = true;
 	if (reader->lines)
 		lines_find(reader->lines, &link, 1, &line);
-	if (!line.file)
-		return false;
 	*file_ret = line.file;
-	*line_ret = line.number;
-	return true;
+	*line_ret = line.file ? line.number : 0;
 }
 
 /*

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
@@ -191,7 +192,6 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 		ring->newest = record->time;
 	copy->time = ring->newest;
 	length = read_hit(s, record, size, ring - s->data.rings.rings, &room, &hit);
-
 	if (length) {
 		go_on = visit(&hit, data);
 		s->known[hit.probe].consumed++;
@@ -240,14 +240,12 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 struct probe_error *probe_session_snapshot(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
-	struct recording recording = {0};
+	AUTO(recording_deinit) struct recording recording = {0};
 	struct probe_error *error = session_take_recording(session, NULL, &recording);
 
-	if (error)
-		return error;
-	session_visit_recording(session, &recording, 0, visit, data);
-	recording_deinit(&recording);
-	return NULL;
+	if (!error)
+		session_visit_recording(session, &recording, 0, visit, data);
+	return error;
 }
 
 uint64_t probe_session_recorded(struct probe_session *session)

@@ -522,7 +522,7 @@ static bool read_at(const struct probe_remains *r, uint64_t offset, void *to, si
 	return pread(r->fd, to, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Loads a recorder's notes, unchecked; the caller frees them. */
+/* Loads a recorder's notes, unchecked; the caller frees them, also after an error. */
 static struct probe_error *load_notes(const struct probe_remains *r, uint64_t start,
 	uint64_t length, uint8_t **ret, size_t *size_ret)
 {
@@ -538,35 +538,31 @@ static struct probe_error *load_notes(const struct probe_remains *r, uint64_t st
 	*ret = malloc(place.bytes + 8);
 	if (!*ret)
 		return probe_error_no_memory();
-	if (read_at(r, start + place.offset, *ret, place.bytes))
-		return NULL;
-	free(*ret);
-	*ret = NULL;
-	return probe_error_system(EIO, "it cannot be read");
+	return read_at(r, start + place.offset, *ret, place.bytes)
+		       ? NULL
+		       : probe_error_system(EIO, "it cannot be read");
 }
 
 static struct probe_error *make_session(
 	struct probe_remains *r, uint64_t start, uint64_t length, struct probe_session **ret)
 {
 	struct probe_session *s;
-	struct probe_error *error;
-	uint8_t *notes = NULL;
+	AUTO_FREE uint8_t *notes = NULL;
 	size_t size;
+	struct probe_error *error = load_notes(r, start, length, &notes, &size);
 
-	error = load_notes(r, start, length, &notes, &size);
 	if (error)
 		return error;
 	s = calloc(1, sizeof(*s));
-	if (!s) {
-		free(notes);
+	if (!s)
 		return probe_error_no_memory();
-	}
 	*s = (struct probe_session){
 		.data.fd = -1, .gates.event = -1, .remains = {.dead = true, .notes = notes}};
+	notes = NULL;
 	s->data.view = (struct snapshot){
 		.fd = -1, .file = fcntl(r->fd, F_DUPFD_CLOEXEC, 0), .file_start = start};
 	error = s->data.view.file < 0 ? probe_error_system(errno, "%s", r->path)
-				      : notes_read(s, notes, size, length);
+				      : notes_read(s, s->remains.notes, size, length);
 	if (error)
 		probe_session_free(s);
 	else
@@ -597,12 +593,10 @@ static struct probe_error *take_recorder(struct probe_remains *r, uint64_t start
 	if (!error || error->code == PROBE_ERROR_MEMORY)
 		return error;
 	/* Leave out a damaged recorder, and store why. */
-	text = strdup(error->message);
+	text = ARRAY_ROOM(r->damages, r->damage_count) ? strdup(error->message) : NULL;
 	probe_error_free(error);
-	if (!text || !ARRAY_ROOM(r->damages, r->damage_count)) {
-		free(text);
+	if (!text)
 		return probe_error_no_memory();
-	}
 	r->damages[r->damage_count++] = text;
 	return NULL;
 }

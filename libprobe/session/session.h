@@ -188,7 +188,6 @@ PROBE_MUST_CHECK struct probe_error *asked_plain(
 /* Names for the addresses of a process: symbols of files, and names of generated code. */
 
 struct naming;
-struct unwind;
 
 struct naming_options {
 	bool lines; /* frames get source lines if there is debug information */
@@ -712,7 +711,7 @@ _Static_assert((int)PROBE_TAG_POINT == PROBE_ROLE_NONE &&
 
 struct tracer_kind {
 	const char *name;  /* NULL in the last row */
-	const char *usage; /* the text after -t */
+	const char *usage; /* the text after -t; NULL if it is only the name */
 	const char *help;
 	enum probe_tracer_output output;
 	bool needs_value; /* an expression follows the name */

@@ -238,17 +238,12 @@ uint64_t probe_stacks_left_out(const struct probe_stacks *stacks)
 
 /* ---- Reading ---------------------------------------------------------------------- */
 
+/* The greatest count comes first. */
 static int compare_rows(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
 
 	return (left->count < right->count) - (left->count > right->count);
-}
-
-/* Sorts rows, the greatest count first. */
-static void stacks_sort(struct probe_stacks_row *rows, size_t count)
-{
-	qsort(rows, count, sizeof(*rows), compare_rows);
 }
 
 static struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index)
@@ -279,7 +274,7 @@ struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is
 		rows[count] = stacks_row(stacks, i);
 		rows[count++].count -= before;
 	}
-	stacks_sort(rows, count);
+	qsort(rows, count, sizeof(*rows), compare_rows);
 	*ret = rows;
 	*count_ret = count;
 	return NULL;
@@ -489,7 +484,7 @@ struct probe_error *probe_heap_rows(const struct probe_heap *heap, bool live, bo
 		if (row.total_count || row.live_count)
 			rows[count++] = row;
 	}
-	stacks_sort(rows, count);
+	qsort(rows, count, sizeof(*rows), compare_rows);
 	*ret = rows;
 	*count_ret = count;
 	return NULL;

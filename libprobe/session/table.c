@@ -93,9 +93,7 @@ static struct probe_error *table_append(
 {
 	struct probe_table_row copy = *row;
 
-	if (!ARRAY_ROOM(table->rows, table->count))
-		return probe_error_no_memory();
-	if (!row_own(&copy, table->key_count))
+	if (!ARRAY_ROOM(table->rows, table->count) || !row_own(&copy, table->key_count))
 		return probe_error_no_memory();
 	table->rows[table->count++] = copy;
 	return NULL;
@@ -402,10 +400,9 @@ bool table_name_aborts(const char *name)
 {
 	static const char *const signs[] = {"abort", "rollback", "error", "fail"};
 
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
 		if (strcasestr(name, signs[i]))
 			return true;
-	}
 	return false;
 }
 

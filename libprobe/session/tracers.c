@@ -298,7 +298,9 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 {
 	if (index > (size_t)(tracer_of_objects() - tracer_builtin))
 		return false;
-	*ret = (struct probe_tracer_info){tracer_builtin[index].usage, tracer_builtin[index].help};
+	*ret = (struct probe_tracer_info){tracer_builtin[index].usage ? tracer_builtin[index].usage
+								      : tracer_builtin[index].name,
+		tracer_builtin[index].help};
 	return true;
 }
 
@@ -460,11 +462,14 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
  * operations that decide and operations that act. Here, both are compiled into the stubs.)
  */
 
+#define DISTRIBUTION                                                                               \
+	(PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_AVERAGE |         \
+		PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS)
+
 const struct tracer_kind tracer_builtin[] = {
 	/* The cheapest session; with keys, a row for each. */
 	{
 		.name = "count",
-		.usage = "count",
 		.help = "how often each probe was hit",
 		.output = PROBE_TRACER_ROWS,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
@@ -523,26 +528,19 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_ROWS,
 		.needs_value = true,
 		.gather = {.sum = true, .extremes = true, .histogram = true},
-		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
-				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
-				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS,
-			.chart = true,
-			.order = PROBE_ORDER_COUNT},
+		.view = {.columns = DISTRIBUTION, .chart = true, .order = PROBE_ORDER_COUNT},
 		.pcp = 7,
 	},
 	/* Keys are sorted by their total time. */
 	{
 		.name = "latency",
-		.usage = "latency",
 		.help = "the time between two probes: a histogram, percentiles, how many are in "
 			"flight",
 		.output = PROBE_TRACER_ROWS,
 		.has_pairs = true,
 		.pairing = PROBE_PAIRING_LISTED,
 		.gather = {.sum = true, .extremes = true, .histogram = true},
-		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
-				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
-				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+		.view = {.columns = DISTRIBUTION | PROBE_COLUMN_PAIRS,
 			.chart = true,
 			.times = true,
 			.order = PROBE_ORDER_SUM},
@@ -551,16 +549,13 @@ const struct tracer_kind tracer_builtin[] = {
 	/* The end event's name tells how it ended (table_name_aborts()), as in pmtracebegin(3). */
 	{
 		.name = "transaction",
-		.usage = "transaction",
 		.help = "the same, with ends that are done or aborted",
 		.output = PROBE_TRACER_ROWS,
 		.has_pairs = true,
 		.pairing = PROBE_PAIRING_ONE,
 		.gather = {.sum = true, .extremes = true, .histogram = true},
-		.view = {.columns = PROBE_COLUMN_OUTCOME | PROBE_COLUMN_RATE | PROBE_COLUMN_COUNT |
-				    PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_AVERAGE |
-				    PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_MAX |
-				    PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+		.view = {.columns = PROBE_COLUMN_OUTCOME | PROBE_COLUMN_RATE | DISTRIBUTION |
+				    PROBE_COLUMN_PAIRS,
 			.times = true,
 			.order = PROBE_ORDER_COUNT},
 		.pcp = 9,
@@ -569,7 +564,6 @@ const struct tracer_kind tracer_builtin[] = {
 	},
 	{
 		.name = "point",
-		.usage = "point",
 		.help = "how often a point is passed, in total and per second",
 		.output = PROBE_TRACER_ROWS,
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
@@ -606,7 +600,6 @@ const struct tracer_kind tracer_builtin[] = {
 	/* See "pmtrace" in this file. */
 	{
 		.name = "pmtrace",
-		.usage = "pmtrace",
 		.help = "all of the four before for the probes of pmtrace(3), with a row for each "
 			"tag",
 		.output = PROBE_TRACER_ROWS,
@@ -614,21 +607,18 @@ const struct tracer_kind tracer_builtin[] = {
 	},
 	{
 		.name = "print",
-		.usage = "print",
 		.help = "each hit with its time, thread and arguments; what `trace` does without "
 			"-t",
 		.output = PROBE_TRACER_HITS,
 	},
 	{
 		.name = "json",
-		.usage = "json",
 		.help = "the same as JSON, one object per line",
 		.output = PROBE_TRACER_HITS_JSON,
 	},
 	/* Like latency, with a record of each pair. */
 	{
 		.name = "span",
-		.usage = "span",
 		.help = "each time between two probes, with the arguments of both; --min leaves "
 			"out short ones",
 		.output = PROBE_TRACER_HITS,
@@ -639,7 +629,6 @@ const struct tracer_kind tracer_builtin[] = {
 	/* Each entry and exit is a record. */
 	{
 		.name = "self",
-		.usage = "self",
 		.help = "the time of functions with and without what they call; -v adds callers "
 			"and callees",
 		.output = PROBE_TRACER_CALLS,
@@ -650,7 +639,6 @@ const struct tracer_kind tracer_builtin[] = {
 	/* New records overwrite the oldest ones. They are read on demand. */
 	{
 		.name = "ring",
-		.usage = "ring",
 		.help = "a flight recorder: the last hits, printed at the end, at SIGUSR1, or "
 			"after a "
 			"crash",
