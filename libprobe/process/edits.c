@@ -47,7 +47,7 @@ static int compare_items(const void *a, const void *b, void *data)
 	const struct edit *items = data;
 	const struct edit *x = &items[*(const uint32_t *)a], *y = &items[*(const uint32_t *)b];
 
-	return x->address < y->address ? -1 : x->address > y->address;
+	return ORDER(x->address, y->address);
 }
 
 /* Merges places into spans that are adjacent, or begin in the page where the span begins. */

@@ -56,9 +56,7 @@ static int compare_entries(const void *a, const void *b)
 {
 	const struct jit_entry *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
+	return ORDER(x->start, y->start) ?: ORDER(x->order, y->order);
 }
 
 enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };

@@ -803,7 +803,7 @@ static int compare_starts(const void *left, const void *right)
 {
 	const struct module *a = left, *b = right;
 
-	return a->start < b->start ? -1 : a->start > b->start;
+	return ORDER(a->start, b->start);
 }
 
 /* Drops rejected modules, which were kept to avoid trying them again, and sorts the rest. */

@@ -819,12 +819,8 @@ static int compare_records(const void *a, const void *b)
 {
 	const struct recorded *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->ring != y->ring)
-		return x->ring < y->ring ? -1 : 1;
 	/* In one ring, the record that was copied later is older. */
-	return x->offset > y->offset ? -1 : x->offset < y->offset;
+	return ORDER(x->time, y->time) ?: ORDER(x->ring, y->ring) ?: ORDER(y->offset, x->offset);
 }
 
 struct probe_error *recording_read(

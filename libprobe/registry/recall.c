@@ -144,9 +144,7 @@ static int compare_facts(const void *a, const void *b)
 {
 	const struct fact *x = a, *y = b;
 
-	if (x->pc != y->pc)
-		return x->pc < y->pc ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return ORDER(x->pc, y->pc) ?: ORDER(x->key, y->key);
 }
 
 /* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
@@ -242,16 +240,11 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r,
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* A site, and the key of its probe. */
-struct probed {
-	uint64_t key, pc;
-};
-
 struct recall {
 	struct module *module;
 	const struct registry *registry;
 	const struct registry_names *names;
-	const struct probed *sites; /* the sites, sorted by key */
+	const struct fact *sites; /* the sites, sorted by key */
 	size_t site_count;
 	struct sdt_notes notes;
 	char *at; /* the first free byte in the storage of the notes */
@@ -347,13 +340,11 @@ static bool recall_all(struct recall *recall)
 	return true;
 }
 
-static int compare_probed(const void *a, const void *b)
+static int compare_by_key(const void *a, const void *b)
 {
-	const struct probed *x = a, *y = b;
+	const struct fact *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->pc < y->pc ? -1 : x->pc > y->pc;
+	return ORDER(x->key, y->key) ?: ORDER(x->pc, y->pc);
 }
 
 static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry)
@@ -361,7 +352,7 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 	AUTO(registry_names_deinit) struct registry_names names = {0};
 	struct probe_error *error = registry_names(registry, &names);
 	/* The sites of all probes, sorted by key. */
-	AUTO_FREE struct probed *sites = calloc(registry->stub_count + 1, sizeof(*sites));
+	AUTO_FREE struct fact *sites = calloc(registry->stub_count + 1, sizeof(*sites));
 	size_t site_count = 0, bytes = 1;
 	bool ok = sites != NULL;
 
@@ -372,9 +363,9 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 	for (size_t i = 0; ok && i < registry->stub_count; i++)
 		if (registry->stubs[i].pc)
 			sites[site_count++] =
-				(struct probed){registry->stubs[i].key, registry->stubs[i].pc};
+				(struct fact){registry->stubs[i].pc, registry->stubs[i].key};
 	if (ok)
-		qsort(sites, site_count, sizeof(*sites), compare_probed);
+		qsort(sites, site_count, sizeof(*sites), compare_by_key);
 	for (size_t i = 0; i < modules->count && ok; i++) {
 		struct recall recall = {
 			.module = &modules->items[i], .registry = registry, .names = &names};

@@ -75,43 +75,33 @@ struct image_header {
 REGISTRY_ARRAYS(X)
 #undef X
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int compare_two(uint64_t a1, uint64_t a2, uint64_t b1, uint64_t b2)
-{
-	return a1 == b1 ? compare(a2, b2) : compare(a1, b1);
-}
-
 static int compare_sites(const void *a, const void *b)
 {
 	const struct reg_site *x = a, *y = b;
 
-	return compare(x->pc, y->pc);
+	return ORDER(x->pc, y->pc);
 }
 
 static int compare_probes(const void *a, const void *b)
 {
 	const struct reg_probe *x = a, *y = b;
 
-	return compare_two(x->key, x->session, y->key, y->session);
+	return ORDER(x->key, y->key) ?: ORDER(x->session, y->session);
 }
 
 static int compare_stubs(const void *a, const void *b)
 {
 	const struct reg_stub *x = a, *y = b;
 
-	return compare_two(x->pc, x->order, y->pc, y->order);
+	return ORDER(x->pc, y->pc) ?: ORDER(x->order, y->order);
 }
 
 static int compare_semaphores(const void *a, const void *b)
 {
 	const struct reg_semaphore *x = a, *y = b;
-	int order = compare_two(x->key, x->session, y->key, y->session);
 
-	return order ? order : compare(x->address, y->address);
+	return ORDER(x->key, y->key) ?: ORDER(x->session, y->session)
+		?: ORDER(x->address, y->address);
 }
 
 /* Sorts an array, unless it is already sorted, which is the usual case. */

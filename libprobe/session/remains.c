@@ -647,7 +647,7 @@ static int compare_sessions(const void *a, const void *b)
 {
 	const struct probe_session *const *x = a, *const *y = b;
 
-	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+	return ORDER((*x)->id, (*y)->id);
 }
 
 struct probe_error *remains_of(int fd, const char *path, struct probe_remains **ret)

@@ -243,7 +243,7 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
 
-	return (left->count < right->count) - (left->count > right->count);
+	return ORDER(right->count, left->count);
 }
 
 static struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index)

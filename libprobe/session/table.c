@@ -114,14 +114,11 @@ static int table_compare(const void *a, const void *b, void *data)
 {
 	const struct probe_table_row *left = a, *right = b;
 	const struct probe_table *table = data;
-	int order = compare_names(left->provider, right->provider);
+	int order = compare_names(left->provider, right->provider)
+		?: compare_names(left->name, right->name)
+		?: compare_names(left->begin_provider, right->begin_provider)
+		?: compare_names(left->begin_name, right->begin_name);
 
-	if (!order)
-		order = compare_names(left->name, right->name);
-	if (!order)
-		order = compare_names(left->begin_provider, right->begin_provider);
-	if (!order)
-		order = compare_names(left->begin_name, right->begin_name);
 	for (size_t i = 0; i < table->key_count && !order; i++)
 		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
 	/* Buckets of doubles differ from those of integers. */
@@ -359,15 +356,10 @@ static int compare_weights(const void *a, const void *b, void *data)
 	const struct sorting *sorting = data;
 	const struct probe_table_row *x = a, *y = b;
 	size_t keys = sorting->table->key_count;
-	int others = (int)value_keys_are_other(x->row.keys, keys) -
-		     (int)value_keys_are_other(y->row.keys, keys);
 	double left = weight(x, sorting->order), right = weight(y, sorting->order);
 
-	if (others)
-		return others;
-	if (left != right)
-		return left > right ? -1 : 1;
-	return table_compare(a, b, (void *)(uintptr_t)sorting->table);
+	return value_keys_are_other(x->row.keys, keys) - value_keys_are_other(y->row.keys, keys)
+		?: ORDER(right, left) ?: table_compare(a, b, (void *)(uintptr_t)sorting->table);
 }
 
 void probe_table_sort(struct probe_table *table, enum probe_order order)
