@@ -612,8 +612,8 @@ static struct probe_error *open_successor(
 		module->fd = fd;
 		return NULL;
 	}
-	cleanup_fd(&fd);
 	module->reason = mapped_failure(mapping, fd >= 0, err);
+	cleanup_fd(&fd);
 	return module->reason ? NULL : probe_error_no_memory();
 }
 
