@@ -21,6 +21,7 @@ enum { CODE_MAX = 1 << 20, EXITS_MAX = 1 << 14, PARTS_MAX = 16, TAILS_MAX = 16 }
 static const char unreadable[] = "its code cannot be read or decoded";
 static const char unknown_jump[] = "one of its jumps may lead to any function";
 static const char conditional[] = "one of its conditional jumps leads to another function";
+static const char runs_on[] = "it runs on into what is behind it";
 static const char circle[] =
 	"its tail calls lead back to its name, so that one return would end several calls";
 static const char ends_at_once[] = "a function that it tail calls may end at the first instruction";
@@ -349,7 +350,7 @@ static const char *find_in_part(struct function_code *code, const char *symbol,
 	struct object_range part, const uint8_t *bytes, struct exits *e)
 {
 	size_t size = part.end - part.start;
-	bool is_behind_call = false;
+	bool is_behind_call = false, falls_through = false;
 
 	for (size_t at = 0; at < size;) {
 		struct arch_insn insn;
@@ -381,8 +382,14 @@ static const char *find_in_part(struct function_code *code, const char *symbol,
 			e->why = unknown_jump;
 		else if (leads_out && insn.flow == ARCH_FLOW_BRANCH && !e->why)
 			e->why = conditional;
+		/* A call may not return. Padding is not the function's. */
+		if (!code->arch->nop_length(bytes + at, size - at))
+			falls_through =
+				insn.flow == ARCH_FLOW_NONE || insn.flow == ARCH_FLOW_BRANCH;
 		at += insn.length;
 	}
+	if (falls_through)
+		e->why = runs_on;
 	return NULL;
 }
 

@@ -4,7 +4,7 @@
 # all exits, each function alone and all functions of a file together, with the reasons of all
 # refusals. Counted apart are names that stand for another function in each process (IFUNC: the
 # functions themselves are counted), functions that never return, and those with a jump that may
-# lead to any function, or to one whose end is unknown: they have no exits that could be patched;
+# lead to any function, or to one whose end is unknown, and those that run on into the next function: they have no exits that could be patched;
 # and parts (NAME.cold) that compilers split off functions. "lost" is the share of probes that are
 # possible alone, and not together.
 # Usage: functions.sh BUILD [FILE...]
@@ -32,7 +32,7 @@ for file; do
 import collections, json, os, sys
 
 APART = {"each process chooses": 0, "does not return": 1, "may lead to any function": 2,
-    "tail call": 2}
+    "tail call": 2, "runs on into": 2}
 # By probe: whether all of its sites are possible alone, and together; the reason of the first one.
 probes = {False: {}, True: {}}
 parts = set()

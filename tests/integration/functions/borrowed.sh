@@ -62,6 +62,7 @@ fn:program:leaves:return refused threads of the program make calls for the contr
 fn:program:plain behind
 fn:program:plain:return before
 fn:program:restores refused an instruction after the site cannot run elsewhere
+fn:program:restores:return refused it runs on into what is behind it
 fn:program:sleeps refused an instruction after the site cannot run elsewhere
 fn:program:sleeps:return refused threads of the program make calls for the controller by this code
 T

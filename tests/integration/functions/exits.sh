@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Exits at the address of the entry: those of a function that a conditional jump leaves are refused,
 # and not taken for the entry, whose address they are listed at; a single jump is both. Of two
-# functions that share an exit, one may have it although the other may not.
+# functions that share an exit, one may have it although the other may not. A function that runs on
+# into the next one ends there, too, so its exits are refused.
 . tests/integration/lib.sh
 need cc jq
 
@@ -43,18 +44,29 @@ __asm__(".text\n"
 #else
 	"within: add w0, w0, #1\nret\n"
 #endif
-	".size shared, . - shared\n.size within, . - within\n");
+	".size shared, . - shared\n.size within, . - within\n.balign 16\n"
+	".globl runs, next\n.type runs, %function\n.type next, %function\n"
+	"runs:\n"
+#ifdef __x86_64__
+	"lea 3(%rdi), %eax\nmov %eax, %eax\nmov %eax, %eax\ntest %edi, %edi\njs 1f\nret\n.balign 16\n1: inc %eax\n"
+	".size runs, . - runs\nnext: .rept 8\ninc %eax\n.endr\nret\n"
+#else
+	"add w8, w0, #3\ncmp w0, #0\nmov w0, w8\nb.lt 1f\nret\n.balign 16\n1: add w0, w0, #1\n"
+	".size runs, . - runs\nnext: .rept 8\nadd w0, w0, #1\n.endr\nret\n"
+#endif
+	".size next, . - next\n");
 
 int leaves(int x);
 int jumps(int x);
 int shared(int x);
+int runs(int x);
 
 int main(void)
 {
 	int sum = 0;
 
 	for (int i = -5; i < 5; i++)
-		sum += leaves(i) + jumps(i) + shared(i);
+		sum += leaves(i) + jumps(i) + shared(i) + runs(i);
 	return sum == 1;
 }
 C
@@ -80,6 +92,9 @@ same "a jump" "$(jq -r 'select(.args and (.name | startswith("jumps"))) | .name'
 if [ "$(uname -m)" = x86_64 ]; then
 	same "a shared exit" "$(hits shared)" "within:return=5 "
 fi
+
+! "$PROBECTL" trace -c fn:exits:runs:return -- ./exits 2>runs.err >&2 || fail "half of the exits are traced"
+grep -q "runs on into what is behind it" runs.err || fail "not told: $(cat runs.err)"
 
 # In pairs, both are refused.
 "$PROBECTL" trace -q --json --keep-going -t self -o both fn:exits:leaves fn:exits:jumps fn:exits:target \
