@@ -121,7 +121,7 @@ struct common_options {
 #define OPTIONS_JSON(flag)                                                                         \
 	OPTION(0, "json", FLAG, NULL, (flag), "print one JSON object per line")
 #define OPTIONS_OUTPUT(file)                                                                       \
-	OPTION('o', "output", STRING, "FILE", (file), "write to FILE instead of standard output")
+	OPTION('o', "output", STRING, "FILE", (file), "write to FILE instead of standard output (-)")
 #define OPTIONS_TOP(number)                                                                        \
 	OPTION(0, "top", NUMBER, "N", (number),                                                    \
 		"limit tables to N rows (default: 20; 0: no limit)")

@@ -317,8 +317,13 @@ static struct probe_error *file_step(struct walk *w, const char *name, bool last
 struct probe_error *probe_output_open(const char *path, int *ret)
 {
 	struct walk w = {.path = path, .user = geteuid(), .root = "/"};
-	struct probe_error *error = walk(&w, path, file_step, ret);
+	struct probe_error *error;
 
+	if (strcmp(path, "-") == 0) {
+		*ret = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+		return *ret < 0 ? failed(&w) : NULL;
+	}
+	error = walk(&w, path, file_step, ret);
 	if (!error && *ret < 0)
 		error = is_folder(&w);
 	cleanup_fd(&w.at);

@@ -29,10 +29,10 @@ extern "C" {
 struct probe_sink;
 
 /*
- * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is the descriptor. A new
- * file has the mode 0600. In a folder where others may create files, such as /tmp or another user's
- * folder, the function follows no link of another user and opens no file or pipe of another user,
- * whatever the kernel's settings are.
+ * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is the descriptor; for
+ * "-", a copy of the standard output's. A new file has the mode 0600. In a folder where others may
+ * create files, such as /tmp or another user's folder, the function follows no link of another user
+ * and opens no file or pipe of another user, whatever the kernel's settings are.
  *
  * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */

@@ -93,6 +93,9 @@ end_target
 "$PROBECTL" trace --json -o "$out" 'args:*' -- "$TARGETS/args" >/dev/null 2>&1 </dev/null
 valid hit "$out" >/dev/null
 "$PROBECTL" trace -c --json -o "$out" 'args:*' -- "$TARGETS/args" >/dev/null 2>&1 </dev/null
+(cd "$SCRATCH" && "$PROBECTL" trace -c --json -o - 'args:*' -- "$TARGETS/args" </dev/null 2>/dev/null |
+	grep '"hits"' >dash && [ ! -e - ]) || fail "-o - is not the standard output"
+same "the standard output, named" "$(cat "$SCRATCH/dash")" "$(grep '"hits"' "$out")"
 valid count "$out" >/dev/null
 
 # Losses are lines of their own.
