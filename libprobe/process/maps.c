@@ -166,22 +166,22 @@ static bool parse_line(struct cursor *c, struct mapping *ret)
  */
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
-	AUTO(maps_deinit) struct maps maps = {.storage = text};
+	struct maps maps = {.storage = text};
+	struct probe_error *error;
 	char *at = text, *end = text + length;
 	size_t lines = 1;
 
 	for (const char *c = text; (c = memchr(c, '\n', (size_t)(end - c))); c++)
 		lines++;
 	maps.items = calloc(lines, sizeof(*maps.items));
-	if (!maps.items)
-		return probe_error_no_memory();
-	while (at < end) {
+	error = maps.items ? NULL : probe_error_no_memory();
+	while (at < end && !error) {
 		char *line_end = memchr(at, '\n', (size_t)(end - at));
 		struct cursor cursor = {at, line_end ? line_end : end};
 		struct mapping *mapping = &maps.items[maps.count];
 
 		if (!parse_line(&cursor, mapping))
-			return probe_error_new(PROBE_ERROR_FORMAT,
+			error = probe_error_new(PROBE_ERROR_FORMAT,
 				"malformed line in /proc/PID/maps at byte %zu",
 				(size_t)(at - text));
 		at = cursor.end + 1;
@@ -190,9 +190,11 @@ static struct probe_error *parse_text(char *text, size_t length, struct maps *re
 		else
 			maps.count++;
 	}
-	*ret = maps;
-	maps = (struct maps){0};
-	return NULL;
+	if (error)
+		maps_deinit(&maps);
+	else
+		*ret = maps;
+	return error;
 }
 
 struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret)

@@ -565,7 +565,7 @@ static struct probe_error *start_some(struct probe_target *target,
 	struct probe_session **ret)
 {
 	const struct probe_session_options *some[ARCH_ACTIONS_MAX] = {NULL};
-	struct probe_session *started[ARCH_ACTIONS_MAX];
+	struct probe_session *started[ARCH_ACTIONS_MAX] = {NULL};
 	struct probe_report *report = &reports[indices[0]];
 	struct attempt attempt = attempt_begin(target, report);
 	struct probe_error *error;

@@ -240,9 +240,9 @@ static void write_all(FILE *file, const struct stream_index *index)
 
 struct probe_error *stream_index_write(const char *folder, const struct stream_index *index)
 {
-	AUTO_FD int at = -1, fd = -1;
-	int err = 0;
-	FILE *file = NULL;
+	AUTO_FD int at = -1;
+	int err = 0, fd;
+	FILE *file;
 	struct probe_error *error = file_folder(folder, false, &at);
 
 	if (error)
@@ -250,10 +250,8 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 	/* A new file, whatever the folder's owner has put there. */
 	unlinkat(at, draft_name, 0);
 	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-	if (fd >= 0)
-		file = fdopen(fd, "w");
+	file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (file) {
-		fd = -1;
 		write_all(file, index);
 		/* A full disk may be reported only now. */
 		if (fflush(file) != 0)
@@ -262,6 +260,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 			err = errno;
 	} else {
 		err = errno;
+		cleanup_fd(&fd);
 	}
 	if (!err && renameat(at, draft_name, at, stream_index_name) != 0)
 		err = errno;
