@@ -153,6 +153,11 @@ crew()
 		pause
 	done
 }
+# has_child PID: one of its threads has
+has_child()
+{
+	grep -qs '[0-9]' "/proc/$1"/task/*/children
+}
 crew "$owner" later
 owned=$started_pid
 save_state "$owned"
@@ -160,6 +165,9 @@ stuck=() lines=()
 for _ in 1 2 3; do
 	crew "$stranger" vfork
 	stuck+=("$started_pid") lines+=("$line")
+	until has_child "$started_pid"; do
+		pause
+	done
 done
 since=$SECONDS
 "$PROBECTL" enable -q --name crewed crew:work 2>"$SCRATCH/err"
@@ -186,7 +194,7 @@ until grep -q tracing "$SCRATCH/later.err"; do
 done
 for i in 0 1 2; do
 	echo fork >&"${lines[i]}"
-	until grep -q '[0-9]' "/proc/${stuck[i]}"/task/*/children; do
+	until has_child "${stuck[i]}"; do
 		pause
 	done
 done
@@ -200,7 +208,7 @@ named=$(grep -c 'keeps its probes until .probectl repair.*vfork(2)' "$SCRATCH/la
 same_state "$owned"
 for i in 0 1 2; do
 	echo release >&"${lines[i]}"
-	while grep -q '[0-9]' "/proc/${stuck[i]}"/task/*/children; do
+	while has_child "${stuck[i]}"; do
 		pause
 	done
 done
