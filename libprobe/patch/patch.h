@@ -346,7 +346,8 @@ struct install_site {
 	uint32_t below;
 	uint32_t order;	     /* order of the site's stub (reg_stub.order) */
 	uint32_t head_order; /* for a first site: order of the stub at `head` */
-	/* the site is new, and shares the patch that was built for another new site (build.c) */
+	/* the site is new, and shares the patch that was built for another new site (neighbours.c)
+	 */
 	bool joins;
 	struct arch_stub_code code;
 	struct arch_moved moved;
@@ -653,6 +654,13 @@ struct piece {
 
 /* Fills at least `length` bytes, up to the next address where a stub may begin. */
 void build_skip(const struct arch *arch, struct piece *p, size_t length);
+
+/*
+ * Builds the copy of instructions at a patch, of at least `need` of the bytes, and the way back.
+ * Errors: as build_tail().
+ */
+PROBE_MUST_CHECK struct probe_error *build_copy(const struct arch *arch, struct install_site *as,
+	const uint8_t *bytes, size_t size, size_t need, struct piece *p);
 
 /*
  * Builds site `i`'s moved instructions, and the jump back. Errors: PROBE_ERROR_REFUSED (they cannot

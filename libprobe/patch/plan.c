@@ -24,7 +24,7 @@
  * change the target of the jump.
  *
  * Sites may be adjacent, one nop after another. Each nop may have another tool's breakpoint, so all
- * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c).
+ * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/neighbours.c).
  * This is correct if no branch leads to an address right after one of the nops: then a thread that
  * reaches the jump has passed all the nops. Rows of short nops may be long (see "Rows" below). Rows
  * with longer nops between the short ones have up to PLAN_NOPS_MAX bytes.
@@ -465,7 +465,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
  *						  \-----> ret
  *
  * Nothing enters between the two, so whatever is at the exit has come by the jump. One patch serves
- * both sites, as in a row (build.c), whichever of them is on.
+ * both sites, as in a row (neighbours.c), whichever of them is on.
  */
 
 /* Returns the plan of the entry whose jump would cover the exit of a note; pc is 0 if none does. */
