@@ -369,9 +369,11 @@ struct probe_error *child_error(
 
 	if (!error)
 		return NULL;
-	looks = error->code == PROBE_ERROR_NOT_FOUND ? KILLED_LOOKS : 0;
+	/* A killed process takes a moment to become a zombie. Its memory is gone before. */
+	looks = error->code == PROBE_ERROR_NOT_FOUND || error->code == PROBE_ERROR_STATE
+			? KILLED_LOOKS
+			: 0;
 	probe_target_fate(target, -1, &fate);
-	/* A killed process takes a moment to become a zombie. */
 	for (int i = 0; !fate.signal && i < looks; i++) {
 		if (!probe_target_alive(target))
 			looks = ENDING_LOOKS;
