@@ -346,8 +346,7 @@ struct install_site {
 	uint32_t below;
 	uint32_t order;	     /* order of the site's stub (reg_stub.order) */
 	uint32_t head_order; /* for a first site: order of the stub at `head` */
-	/* the site is new, and shares the patch that was built for another new site (neighbours.c)
-	 */
+	/* the site is new, and shares the patch of another new site (neighbours.c) */
 	bool joins;
 	struct arch_stub_code code;
 	struct arch_moved moved;

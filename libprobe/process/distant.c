@@ -164,6 +164,7 @@ int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret
 	struct answer answer = {.err = EAGAIN};
 	struct pollfd input = {.events = POLLIN};
 	int memory, channel[2], ready;
+	bool started;
 
 	/* The flag MFD_NOEXEC_SEAL is needed if vm.memfd_noexec is 2. Older kernels lack it. */
 	memory = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);
@@ -174,16 +175,16 @@ int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret
 		cleanup_fd(&memory);
 		return -1;
 	}
+	started = start(open, data, memory, channel[1]);
+	close(channel[1]);
 	input.fd = channel[0];
-	if (start(open, data, memory, channel[1])) {
-		cleanup_fd(&channel[1]);
+	if (started) {
 		while ((ready = poll(&input, 1, ANSWER_MS)) < 0 && errno == EINTR)
 			;
 		answer.err = ready ? EIO : ETIMEDOUT;
 		if (ready > 0 && read(channel[0], &answer, sizeof(answer)) != sizeof(answer))
 			answer = (struct answer){.err = EIO};
 	}
-	cleanup_fd(&channel[1]);
 	close(channel[0]);
 	*err_ret = answer.err;
 	if (!answer.opened)

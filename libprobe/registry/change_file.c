@@ -288,11 +288,10 @@ bool lasting_note(struct lasting_names *names, const struct maps *maps, uint64_t
 	return true;
 }
 
-void lasting_remove(struct lasting_names *names, pid_t pid)
+void lasting_remove(const struct lasting_names *names, pid_t pid)
 {
 	for (size_t i = 0; i < names->count; i++)
 		remove_name(pid, &names->items[i]);
-	lasting_deinit(names);
 }
 
 void lasting_deinit(struct lasting_names *names)

@@ -90,8 +90,8 @@ struct lasting_names {
 };
 /* Adds the mapping at an address if its file is lasting. Returns false if memory is short. */
 bool lasting_note(struct lasting_names *names, const struct maps *maps, uint64_t address);
-/* Removes the name of each listed file, if it still leads to this file. Frees the list. */
-void lasting_remove(struct lasting_names *names, pid_t pid);
+/* Removes the name of each listed file, if it still leads to this file. */
+void lasting_remove(const struct lasting_names *names, pid_t pid);
 void lasting_deinit(struct lasting_names *names);
 
 /* ---- Lock ------------------------------------------------------------------------------------ */

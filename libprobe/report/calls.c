@@ -378,7 +378,6 @@ struct side {
 static int compare_sides(const void *a, const void *b)
 {
 	const struct side *x = a, *y = b;
-
 	int order = ORDER(x->row, y->row) ?: ORDER(y->edge.sum.total_ns, x->edge.sum.total_ns);
 
 	if (order)

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions, which belong to this process and end with it. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arch/process.h"
-#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 /* ==== Filters ================================================================================= */
@@ -141,10 +136,8 @@ static struct probe_error *join(
 
 /* ==== Session ================================================================================= */
 
-enum {
-	/* descriptors kept by a session or needed at its end, without those of modules */
-	SESSION_DESCRIPTORS = 16
-};
+/* descriptors kept by a session or needed at its end, without those of modules */
+enum { SESSION_DESCRIPTORS = 16 };
 
 /* Learns the functions that the patterns name from the debug information of the process's files. */
 static struct probe_error *learn(struct probe_session *s, const struct probe_request *request)

@@ -4,9 +4,9 @@
 # all exits, each function alone and all functions of a file together, with the reasons of all
 # refusals. Counted apart are names that stand for another function in each process (IFUNC: the
 # functions themselves are counted), functions that never return, and those with a jump that may
-# lead to any function, or to one whose end is unknown, and those that run on into the next function: they have no exits that could be patched;
-# and parts (NAME.cold) that compilers split off functions. "lost" is the share of probes that are
-# possible alone, and not together.
+# lead to any function, or to one whose end is unknown, and those that run on into the next function:
+# they have no exits that could be patched; and parts (NAME.cold) that compilers split off functions.
+# "lost" is the share of probes that are possible alone, and not together.
 # Usage: functions.sh BUILD [FILE...]
 set -eu
 build=$1
