@@ -490,7 +490,8 @@ PYTHON
 pg_bin=/usr/lib/postgresql/15/bin
 
 # A private server: only a socket in its own folder, no TCP. Sets pg_dir, pg_pid
-# and PGHOST, PGUSER, PGDATABASE. As root it runs under RUN_AS_USER.
+# and PGHOST, PGUSER, PGDATABASE. As root it runs under RUN_AS_USER. If PG_COPY is set, the program
+# is a copy, which no other test runs; pg_program is its path.
 pg_start()
 {
 	local log options
@@ -506,10 +507,16 @@ pg_start()
 	log=$pg_dir/log
 	pg_as_user "$pg_bin/initdb" -D "$pg_dir/data" -U probe --auth=trust -N >"$log.initdb" 2>&1 ||
 		die "initdb: $(tail -3 "$log.initdb")"
+	pg_program=$pg_bin/postgres
+	if [ -n "${PG_COPY-}" ]; then
+		pg_program=$pg_dir/postgres
+		cp "$pg_bin/postgres" "$pg_program" || die "no copy of PostgreSQL"
+	fi
 	# pg_ctl gives them to a shell: a line feed would end them, and the name of the log.
 	options="-k $pg_dir -h '' -c fsync=off -c shared_buffers=64MB -c max_connections=30"
 	options+=" -c autovacuum=off ${PG_OPTIONS-}"
-	pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -w -t 60 -l "$log" -o "$options" start >/dev/null 2>&1 ||
+	pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -p "$pg_program" -w -t 60 -l "$log" \
+		-o "$options" start >/dev/null 2>&1 ||
 		die "PostgreSQL does not start: $(tail -3 "$log")"
 	pg_pid=$(head -1 "$pg_dir/data/postmaster.pid")
 	export PGHOST=$pg_dir PGUSER=probe PGDATABASE=postgres

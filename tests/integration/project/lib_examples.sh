@@ -155,7 +155,8 @@ C
 postgres_load()
 {
 	[ -x "$pg_bin/postgres" ] || return 0
-	pg_start
+	# Commands with --exe must not meet the servers of other tests.
+	PG_COPY=1 pg_start
 	pg_bench_init 1
 	background "$pg_bin/pgbench" -n -c 2 -R 200 -T 100000
 	while [ "$(pg_backends | wc -l)" -lt 2 ]; do
@@ -220,6 +221,7 @@ here()
 	# Two ids are of two processes; the server's children are the sessions.
 	sed -E "s/(-p|--children) (PID|[0-9]+),[0-9]+/\1 $own/g; s/(-p) (PID|[0-9]+)\b/\1 $first/g
 		s/--(children|tree) (PID|[0-9]+)\b/--\1 ${pg_pid-0}/g
+		s#$pg_bin/postgres#${pg_program-}#g
 		s/PROVIDER:NAME/shop:item/g; s/PROVIDER:BEGIN/shop:order__start/g
 		s/PROVIDER:END/shop:order__done/g; s/PROVIDER/shop/g
 		s#/dev/shm/(PID|[0-9]+)\.probectl#/dev/shm/$first.probectl#g" <<<"$command"
