@@ -30,7 +30,8 @@ INSTALL ?= install
 PKG_CONFIG ?= pkg-config
 # The system's, for which `make deps` installs modules; PATH may begin with one that lacks them.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
-CFLAGS ?= -O2 -g
+# Sanitized code is slow at any level, and takes half the time to build at the lower one.
+CFLAGS ?= $(if $(SANITIZE),-O1,-O2) -g
 CXXFLAGS ?= -O2 -g
 # What is built for: make's own machine, unless a cross compiler is used.
 MACHINE ?= $(firstword $(subst -, ,$(MAKE_HOST)))

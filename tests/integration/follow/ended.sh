@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Processes that have come, and ended, leave nothing in probectl but what they have added up to:
 # neither descriptors nor memory; and no hit is missing from the sums.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument specifications of aarch64, on any host, and the table of ISAs. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include "tests/unit/arch/args_case.h"
 
 #include <elf.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument specifications of x86-64: each form, and what must not be misparsed. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include "tests/unit/arch/args_case.h"
 
 #include "arch/spec.h"

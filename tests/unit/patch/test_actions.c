@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Several changes in one call: selectors, the order of actions, and what an error leaves. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

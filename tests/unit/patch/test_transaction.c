@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Several installs, and counts of what is on already, in one transaction: all of it or nothing. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

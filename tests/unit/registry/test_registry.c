@@ -574,7 +574,7 @@ static void test_code_alloc(void **state)
 /* A pun's target is fixed: its bytes there are free, or not. */
 static void test_code_take(void **state)
 {
-	enum { BASE = 0x40000000, SIZE = 0x40000 };
+	enum { BASE = 0x40000000, SIZE = 0x8000 };
 	struct registry r = {.home = BASE, .image = BASE + 0x3000, .image_size = 0x800};
 	struct code_taken taken = {0};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Free address space: near, away from what grows, and really free. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

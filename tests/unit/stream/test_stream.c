@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Active streams without a log, rule by rule of POSIX trace (XSH 2.11, posix_trace_*). */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Logs of streams with a limit: loops, logs that are full, and a disk without room. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

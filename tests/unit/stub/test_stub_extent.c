@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stubs of x86-64: bytes whose length is another argument. */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

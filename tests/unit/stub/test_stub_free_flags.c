@@ -4,6 +4,7 @@
  * changed. Random code that is said to do so is executed: whatever the flags were before, the
  * registers and flags after it are the same.
  */
+/* Not under ThreadSanitizer: nothing has threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
