@@ -55,6 +55,7 @@ struct sdt_note {
 	const char *frame;
 	enum sdt_kind kind;
 	enum sdt_exit exit; /* SDT_EXIT */
+	uint8_t tails;	    /* SDT_EXIT: number of functions in which the function may end */
 	/* SDT_ENTRY: bytes that a jump must leave, and a short jump (struct arch_entry) */
 	uint8_t keep, keep_short;
 	uint8_t entry_keep; /* SDT_EXIT: what a jump must leave at the function's entry */

@@ -595,21 +595,25 @@ static struct probe_error *look_up_all(struct install *a)
 
 /*
  * The last of the stubs at an address runs first. If a function's only instruction is its exit,
- * too, it is entered before it is left.
+ * too, it is entered before it is left. One that returns in another by a tail call, and so may end
+ * wherever that one may, ends after it.
  */
 static int compare_sites(const void *a, const void *b, void *data)
 {
 	const struct selection *s = data;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
 	bool is_entry = s->probes[s->sites[x].probe].kind == SDT_ENTRY;
+	const struct sdt_note *its = s->sites[x].note, *other = s->sites[y].note;
 
 	if (s->sites[x].pc != s->sites[y].pc)
 		return s->sites[x].pc < s->sites[y].pc ? -1 : 1;
 	/* The first one is planned. */
-	if (!s->sites[x].note->refused != !s->sites[y].note->refused)
-		return s->sites[x].note->refused ? 1 : -1;
+	if (!its->refused != !other->refused)
+		return its->refused ? 1 : -1;
 	if (is_entry != (s->probes[s->sites[y].probe].kind == SDT_ENTRY))
 		return is_entry ? 1 : -1;
+	if (its->tails != other->tails)
+		return its->tails > other->tails ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 

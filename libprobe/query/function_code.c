@@ -550,8 +550,10 @@ struct probe_error *function_code_exits(struct function_code *code, const char *
 		e.count = 0;
 		error = add(data, inout);
 	}
-	for (size_t i = 0; i < e.count && !error; i++)
+	for (size_t i = 0; i < e.count && !error; i++) {
+		e.items[i].tails = (uint8_t)e.function_count;
 		error = add(data, e.items + i);
+	}
 	free(e.items);
 	return error;
 }

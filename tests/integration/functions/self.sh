@@ -98,6 +98,27 @@ grep -Eq '^  <- fn:nest:top +400 ' text && grep -Eq '^  -> fn:nest:leaf +800 ' t
 "$PROBECTL" export -F folded record 2>/dev/null | grep -q '^nest;fn:nest:top;fn:nest:middle;fn:nest:leaf [0-9]*$' ||
 	fail "the stacks have no functions"
 
+# A tail call's caller ends at the exit of what it called, after it, whatever their names are.
+cat >tails.c <<'C'
+static volatile long sink;
+
+__attribute__((noipa)) long inner(long n) { return n + 1; }
+__attribute__((noipa)) long outer(long n) { sink++; return inner(n); }
+__attribute__((noipa)) long utmost(long n) { sink++; return outer(n); }
+
+int main(void)
+{
+	for (int i = 0; i < 100; i++)
+		sink += utmost(i) + outer(i) + inner(i);
+}
+C
+cc -O2 -o tails tails.c || die "cannot build the program"
+"$PROBECTL" trace -t self --json -o tails.out 'fn:tails:/^(inner|outer|utmost)$/' -- ./tails 2>tails.err ||
+	fail "trace: $(cat tails.err)"
+same "the calls of tail calls" "$(calls tails.out)" \
+	"$(printf '%s\n' "inner 300 =100,outer=200" "outer 200 =100,utmost=100" "utmost 100 =100")"
+grep -q 'without' tails.err && fail "tail calls have no end: $(cat tails.err)"
+
 # Two tracers share the stubs; the copy of an exit stays while memory is taken and given back.
 cat >moved.c <<'C'
 #include <stdint.h>
