@@ -35,7 +35,10 @@ struct probe_slot {
 	/* `lost` and `unmatched` are counted in set `cpus` only. */
 	/* Hits without room in the ring, or in a table for their key or start event. */
 	uint64_t lost;
-	uint64_t unmatched; /* end events without a start event */
+	union {
+		uint64_t unmatched; /* end events without a start event */
+		uint32_t marks;	    /* instead, in set 0: arch_flights.marks */
+	};
 	/*
 	 * Hits since the last sampled hit. If the action is an ARCH_ACTION_CALL: calls that have
 	 * returned.

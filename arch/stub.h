@@ -247,7 +247,11 @@ struct arch_flights {
 	 * identity, which the program has left without an end event. Else of kind UNKNOWN.
 	 */
 	struct arch_arg frame;
-	bool marks; /* start events are marks of frames (ARCH_ACTION_TAIL_*) */
+	/*
+	 * If start events are marks of frames (ARCH_ACTION_TAIL_*): the address of a u32, 0 at
+	 * first, which is not 0 while the function has marks. Else 0.
+	 */
+	uint64_t marks;
 	uint64_t min_ns;
 	/* ns per tick, times 2^32, for spans and expressions on the duration. */
 	uint64_t scale;

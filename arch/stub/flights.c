@@ -215,6 +215,16 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, time);
 }
 
+/*
+ * Counts a mark of a tail call, or one less. One that loses its place to a mark of another function
+ * stays counted. Changes VALUE.
+ */
+static void count_mark(struct form *f, const struct stub_plan *p, int32_t change)
+{
+	form_address(f, FORM_VALUE, p->at->action->flights.marks);
+	form_memory_const(f, FORM_COUNT_SHARED, form_at(FORM_VALUE, 0), U32, change);
+}
+
 /* Stores identity and data of a start event at time VALUE in place SET of the entry at RIGHT. */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
@@ -306,6 +316,8 @@ static void begin_replace(struct form *f, const struct stub_plan *p)
 	form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 1, left);
 	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 	form_place(f, left);
+	if (marks)
+		count_mark(f, p, -1);
 	form_jump(f, marks ? counted : count);
 	form_place(f, next);
 	next_place(f, p);
@@ -726,6 +738,8 @@ void form_flights_slow(struct form *f, const struct stub_plan *p)
 
 void form_begin(struct form *f, struct stub_plan *p)
 {
+	if (p->at->action->flights.marks)
+		count_mark(f, p, 1);
 	if (p->at->action->flights.compares)
 		form_identity(f, p);
 	load_key(f, p);
@@ -837,6 +851,7 @@ void form_tail(struct form *f, const struct stub_plan *p)
 	}
 	form_place(f, stale);
 	give_back(f, p, form_label(f));
+	count_mark(f, p, -1);
 	/* There may be older marks of the frame that the program has left, too. */
 	if (kind == ARCH_ACTION_TAIL_ENTRY)
 		form_jump(f, again);

@@ -612,6 +612,9 @@ void form_stub(struct form *f, struct stub_plan *p)
 		form_jump_if_word(f, FORM_RIGHT, p->stub->on, FORM_EQ, p->small_out);
 	if (p->stub->off)
 		form_jump_if_word(f, FORM_RIGHT, p->stub->off, FORM_NE, p->small_out);
+	if (action_is_tail(&s->actions[0]))
+		form_jump_if_word(
+			f, FORM_RIGHT, s->actions[0].flights.marks, FORM_EQ, p->small_out);
 	if (p->is_early)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);

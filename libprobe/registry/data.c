@@ -417,16 +417,31 @@ static uint64_t set_offset(const struct snapshot *view, uint32_t set)
 	return view->layout.slots - view->layout.data + ((uint64_t)set << view->layout.slots_shift);
 }
 
-uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t field)
+static uint64_t read_slot(const struct snapshot *view, uint32_t set, uint32_t slot, size_t field)
 {
-	uint64_t sum = 0, word;
+	uint64_t word;
 
-	for (uint32_t set = 0; set <= view->layout.cpus && slot < view->layout.slot_capacity; set++)
-		if (snapshot_read(view,
-			    set_offset(view, set) + slot * sizeof(struct probe_slot) + field, &word,
-			    sizeof(word)))
-			sum += word;
+	return slot < view->layout.slot_capacity &&
+			       snapshot_read(view,
+				       set_offset(view, set) + slot * sizeof(struct probe_slot) +
+					       field,
+				       &word, sizeof(word))
+		       ? word
+		       : 0;
+}
+
+uint64_t snapshot_sum_hits(const struct snapshot *view, uint32_t slot)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t set = 0; set <= view->layout.cpus; set++)
+		sum += read_slot(view, set, slot, offsetof(struct probe_slot, hits));
 	return sum;
+}
+
+uint64_t snapshot_shared_count(const struct snapshot *view, uint32_t slot, size_t field)
+{
+	return read_slot(view, view->layout.cpus, slot, field);
 }
 
 static uint64_t word_at(const uint8_t *bytes, size_t index)

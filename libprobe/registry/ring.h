@@ -33,8 +33,9 @@ struct snapshot {
  */
 bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_t size);
 
-/* Sums a field of a probe's slot over all sets. */
-uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t field);
+/* Sums the hits of a probe's slot. The other returns a field that is counted in set `cpus` only. */
+uint64_t snapshot_sum_hits(const struct snapshot *view, uint32_t slot);
+uint64_t snapshot_shared_count(const struct snapshot *view, uint32_t slot, size_t field);
 
 /* ---- Gathered data --------------------------------------------------------------------- */
 

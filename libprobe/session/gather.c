@@ -535,7 +535,7 @@ uint64_t *gather_flights(struct probe_session *s)
 
 		if (s->known[i].part.role == PAIR_BEGIN)
 			take_count(s,
-				snapshot_sum_slots(&s->data.view, s->known[i].slot,
+				snapshot_shared_count(&s->data.view, s->known[i].slot,
 					offsetof(struct probe_slot, unmatched)),
 				&replaced);
 		ret[s->known[i].part.pair] += replaced;
@@ -550,11 +550,12 @@ void session_count_lost(struct probe_session *s)
 		uint32_t slot = s->known[i].slot;
 
 		take_count(s,
-			snapshot_sum_slots(&s->data.view, slot, offsetof(struct probe_slot, lost)),
+			snapshot_shared_count(
+				&s->data.view, slot, offsetof(struct probe_slot, lost)),
 			&probe->lost);
 		if (s->known[i].part.role != PAIR_BEGIN) /* see gather_flights() */
 			take_count(s,
-				snapshot_sum_slots(&s->data.view, slot,
+				snapshot_shared_count(&s->data.view, slot,
 					offsetof(struct probe_slot, unmatched)),
 				&probe->unmatched);
 	}
@@ -644,8 +645,7 @@ void session_update_counts(struct probe_session *s)
 		struct probe_session_probe *probe = &s->probes[i];
 
 		if (s->options.kind == PROBE_SESSION_COUNT)
-			probe->hits = snapshot_sum_slots(
-				&s->data.view, s->known[i].slot, offsetof(struct probe_slot, hits));
+			probe->hits = snapshot_sum_hits(&s->data.view, s->known[i].slot);
 		else if (s->options.kind == PROBE_SESSION_RECORD)
 			probe->hits = s->known[i].consumed + probe->lost;
 	}

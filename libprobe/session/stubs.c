@@ -576,8 +576,8 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
  * Describes what a site of a function's exits does with the mark of a tail call. All functions
  * share the pair PAIRS_MAX, so a frame's identity has a part for the function.
  */
-static void describe_mark(
-	const struct reg_session *reg, const struct session_site *site, struct arch_action *action)
+static void describe_mark(const struct reg_session *reg, uint32_t slot,
+	const struct session_site *site, struct arch_action *action)
 {
 	static const enum arch_action_kind kinds[] = {[SDT_TAIL_CALL] = ARCH_ACTION_BEGIN,
 		[SDT_TAIL_ENTRY] = ARCH_ACTION_TAIL_ENTRY,
@@ -587,7 +587,9 @@ static void describe_mark(
 	action->kind = kinds[site->exit];
 	action->flights = flights_of(reg);
 	action->flights.pair = PAIRS_MAX;
-	action->flights.compares = action->flights.marks = true;
+	action->flights.compares = true;
+	action->flights.marks =
+		reg->slots + slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, marks);
 	action->flights.frame = site->bound->frame;
 	action->flights.frame.disp += (int64_t)(GOLDEN * (site->probe + 1));
 }
@@ -664,7 +666,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 		stub->on_until_full = s->options.until_full;
 	}
 	if (site->exit != SDT_OWN_EXIT && site->exit != SDT_TAIL_RETURN) {
-		describe_mark(reg, site, &stub->actions[0]);
+		describe_mark(reg, slot, site, &stub->actions[0]);
 		return;
 	}
 	stub->captures = layout->captures;
@@ -677,7 +679,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->rate_word = reg->data + DATA_RATE_OFFSET;
 	if (site->exit == SDT_TAIL_RETURN) {
 		stub->actions[stub->action_count++] = stub->actions[0];
-		describe_mark(reg, site, &stub->actions[0]);
+		describe_mark(reg, slot, site, &stub->actions[0]);
 	}
 	describe_action(s, reg, slot, site, &stub->actions[stub->action_count - 1]);
 	for (size_t m = 0; m < s->group.member_count; m++) {

@@ -345,6 +345,11 @@ struct tail {
 	stub_host_site *call, *entry, *jump, *end;
 };
 
+static uint32_t *marks_of(const struct gathering *c)
+{
+	return &((struct probe_slot *)(c->host.slots + HOST_SLOT_OFFSET))->marks;
+}
+
 static struct tail emit_tail(struct gathering *c, bool rseq)
 {
 	struct arch_stub stub = gathering_stub(c, rseq, ARCH_GATHER_SUM);
@@ -360,7 +365,7 @@ static struct tail emit_tail(struct gathering *c, bool rseq)
 		.pair = PAIR,
 		.identities = true,
 		.compares = true,
-		.marks = true,
+		.marks = (uintptr_t)marks_of(c),
 		.frame = {.kind = ARCH_ARG_MEMORY,
 			.size = 8,
 			.base = stub_host_argument(0).arg.base,
@@ -416,6 +421,21 @@ static void tail_calls(void **state)
 		}
 		assert_int_equal(unmatched(c), 0);
 		assert_int_equal(own_flight(c)->depth, 0);
+		/* Without marks, none is looked for. */
+		t.call(4000, 0, 0);
+		assert_int_equal(*marks_of(c), 1);
+		*marks_of(c) = 0;
+		t.end(4000, 0, 0);
+		assert_int_equal(gathering_totals(c).count, 3);
+		*marks_of(c) = 1;
+		t.end(4000, 0, 0);
+		assert_int_equal(gathering_totals(c).count, 4);
+		assert_int_equal(*marks_of(c), 0);
+		/* A frame that was left, and is marked again, has one mark. */
+		t.call(4000, 0, 0);
+		t.call(4000, 0, 0);
+		assert_int_equal(*marks_of(c), 1);
+		t.end(4000, 0, 0);
 		/* If too many frames are marked at once, the outermost marks are lost. */
 		for (uint64_t i = 0; i < COMPARED_DEPTH + 5; i++)
 			t.call(8000 - 8 * i, 0, 0);
