@@ -25,7 +25,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from typing import Any
+from typing import Any, List, Tuple
 
 KEYS_MAX = 4
 ARGS_MAX = 32
@@ -45,140 +45,122 @@ ORDER_COUNT = 0
 STACK_WHOLE = 0
 
 
+def fields(*declared: Tuple[Any, str]) -> List[Tuple[str, Any]]:
+    """The fields of a struct. As in C, those that follow each other share their type."""
+    return [(name, kind) for kind, names in declared for name in names.split()]
+
+
 class Error(Structure):
-    _fields_ = [("code", c_int), ("err", c_int), ("message", c_char_p)]
+    _fields_ = fields((c_int, "code err"), (c_char_p, "message"))
 
 
 class Number(Union):
-    _fields_ = [("i", c_int64), ("u", c_uint64), ("f", c_double)]
+    _fields_ = fields((c_int64, "i"), (c_uint64, "u"), (c_double, "f"))
 
 
 class Value(Structure):
     _anonymous_ = ("_number",)
-    _fields_ = [
-        ("kind", c_int),
-        ("truncated", c_bool),
-        ("number", c_uint8),
-        ("known", c_bool),
-        ("_number", Number),
-        ("bytes", c_void_p),
-        ("length", c_size_t),
-    ]
+    _fields_ = fields(
+        (c_int, "kind"),
+        (c_bool, "truncated"),
+        (c_uint8, "number"),
+        (c_bool, "known"),
+        (Number, "_number"),
+        (c_void_p, "bytes"),
+        (c_size_t, "length"),
+    )
 
 
 class Frame(Structure):
-    _fields_ = [
-        ("ip", c_uint64),
-        ("module", c_char_p),
-        ("symbol", c_char_p),
-        ("offset", c_uint64),
-        ("function", c_uint64),
-        ("file", c_char_p),
-        ("line", c_int),
-        ("build_id", c_char_p),
-    ]
+    _fields_ = fields(
+        (c_uint64, "ip"),
+        (c_char_p, "module symbol"),
+        (c_uint64, "offset function"),
+        (c_char_p, "file"),
+        (c_int, "line"),
+        (c_char_p, "build_id"),
+    )
 
 
 class Stack(Structure):
-    _fields_ = [("frames", POINTER(POINTER(Frame))), ("count", c_size_t), ("end", c_int)]
+    _fields_ = fields((POINTER(POINTER(Frame)), "frames"), (c_size_t, "count"), (c_int, "end"))
 
 
 class Hit(Structure):
     pass
 
 
-Hit._fields_ = [
-    ("time_ns", c_uint64),
-    ("pid", c_int),
-    ("tid", c_int),
-    ("cpu", c_int),
-    ("probe", c_size_t),
-    ("pc", c_uint64),
-    ("args", POINTER(Value)),
-    ("arg_count", c_size_t),
-    ("stack", POINTER(Stack)),
-    ("filter", Value),
-    ("begin", POINTER(Hit)),
-    ("duration_ns", c_uint64),
-]
+Hit._fields_ = fields(
+    (c_uint64, "time_ns"),
+    (c_int, "pid tid cpu"),
+    (c_size_t, "probe"),
+    (c_uint64, "pc"),
+    (POINTER(Value), "args"),
+    (c_size_t, "arg_count"),
+    (POINTER(Stack), "stack"),
+    (Value, "filter"),
+    (POINTER(Hit), "begin"),
+    (c_uint64, "duration_ns"),
+)
 
 
 class Row(Structure):
-    _fields_ = [
-        ("probe", c_size_t),
-        ("begin", c_size_t),
-        ("keys", POINTER(Value)),
-        ("count", c_uint64),
-        ("has_value", c_bool),
-        ("is_signed", c_bool),
-        ("is_float", c_bool),
-        ("sum", c_longdouble),
-        ("min", Value),
-        ("max", Value),
-        ("last", Value),
-        ("last_time_ns", c_uint64),
-        ("buckets", POINTER(c_uint64)),
-        ("unit", c_double),
-        ("in_flight", c_uint64),
-    ]
+    _fields_ = fields(
+        (c_size_t, "probe begin"),
+        (POINTER(Value), "keys"),
+        (c_uint64, "count"),
+        (c_bool, "has_value is_signed is_float"),
+        (c_longdouble, "sum"),
+        (Value, "min max last"),
+        (c_uint64, "last_time_ns"),
+        (POINTER(c_uint64), "buckets"),
+        (c_double, "unit"),
+        (c_uint64, "in_flight"),
+    )
 
 
 class Coverage(Structure):
-    _fields_ = [("sites", c_size_t), ("refused", c_size_t), ("overwritten", c_size_t)]
+    _fields_ = fields((c_size_t, "sites refused overwritten"))
 
 
 class TableRow(Structure):
-    _fields_ = [
-        ("provider", c_char_p),
-        ("name", c_char_p),
-        ("begin_provider", c_char_p),
-        ("begin_name", c_char_p),
-        ("row", Row),
-        ("unmatched", c_uint64),
-        ("first", c_double),
-        ("coverage", Coverage),
-    ]
+    _fields_ = fields(
+        (c_char_p, "provider name begin_provider begin_name"),
+        (Row, "row"),
+        (c_uint64, "unmatched"),
+        (c_double, "first"),
+        (Coverage, "coverage"),
+    )
 
 
 class Arg(Structure):
-    _fields_ = [("spec", c_char_p), ("size", c_uint32), ("is_signed", c_bool), ("is_float", c_bool)]
+    _fields_ = fields((c_char_p, "spec"), (c_uint32, "size"), (c_bool, "is_signed is_float"))
 
 
 class Site(Structure):
-    _fields_ = [
-        ("provider", c_char_p),
-        ("name", c_char_p),
-        ("path", c_char_p),
-        ("build_id", c_char_p),
-        ("args_spec", c_char_p),
-        ("pc", c_uint64),
-        ("base", c_uint64),
-        ("semaphore", c_uint64),
-        ("size", c_uint64),
-        ("aliases", c_char_p),
-        ("pid", c_int),
-        ("bias", c_uint64),
-        ("state_known", c_bool),
-        ("enabled", c_bool),
-        ("inconsistent", c_bool),
-        ("refcount", c_uint32),
-        ("plan", c_int),
-    ]
+    _fields_ = fields(
+        (c_char_p, "provider name path build_id args_spec"),
+        (c_uint64, "pc base semaphore size"),
+        (c_char_p, "aliases"),
+        (c_int, "pid"),
+        (c_uint64, "bias"),
+        (c_bool, "state_known enabled inconsistent"),
+        (c_uint32, "refcount"),
+        (c_int, "plan"),
+    )
 
 
 class Defect(Structure):
-    _fields_ = [("path", c_char_p), ("offset", c_uint64), ("what", c_char_p)]
+    _fields_ = fields((c_char_p, "path"), (c_uint64, "offset"), (c_char_p, "what"))
 
 
 class Refusal(Structure):
-    _fields_ = [
-        ("provider", c_char_p),
-        ("name", c_char_p),
-        ("path", c_char_p),
-        ("pc", c_uint64),
-        ("reason", c_char_p),
-        ("named", c_bool),
-    ]
+    _fields_ = fields(
+        (c_char_p, "provider name path"),
+        (c_uint64, "pc"),
+        (c_char_p, "reason"),
+        (c_bool, "named"),
+    )
 
 
 class Report(Structure):
@@ -186,226 +168,180 @@ class Report(Structure):
 
 
 def report_fields(plan_count: int) -> Any:
-    return [
-        ("probes", c_size_t),
-        ("sites", c_size_t),
-        ("plans", c_size_t * plan_count),
-        ("refusals", POINTER(Refusal)),
-        ("refusal_count", c_size_t),
-        ("left", c_size_t),
-        ("stop_ns", c_uint64),
-        ("notes", POINTER(c_char_p)),
-        ("note_count", c_size_t),
-    ]
+    return fields(
+        (c_size_t, "probes sites"),
+        (c_size_t * plan_count, "plans"),
+        (POINTER(Refusal), "refusals"),
+        (c_size_t, "refusal_count left"),
+        (c_uint64, "stop_ns"),
+        (POINTER(c_char_p), "notes"),
+        (c_size_t, "note_count"),
+    )
 
 
 class Request(Structure):
-    _fields_ = [
-        ("patterns", POINTER(c_void_p)),
-        ("pattern_count", c_size_t),
-        ("keep_going", c_bool),
-        ("later", c_bool),
-        ("force", c_bool),
-        ("atomic", c_bool),
-        ("pairs", c_bool),
-        ("many", c_bool),
-        ("plans", POINTER(c_int)),
-        ("plan_count", c_size_t),
-        ("catalogue", c_void_p),
-    ]
+    _fields_ = fields(
+        (POINTER(c_void_p), "patterns"),
+        (c_size_t, "pattern_count"),
+        (c_bool, "keep_going later force atomic pairs many"),
+        (POINTER(c_int), "plans"),
+        (c_size_t, "plan_count"),
+        (c_void_p, "catalogue"),
+    )
 
 
 class Gather(Structure):
-    _fields_ = [
-        ("sum", c_bool),
-        ("extremes", c_bool),
-        ("last", c_bool),
-        ("histogram", c_bool),
-        ("value", c_char_p),
-        ("keys", c_char_p * KEYS_MAX),
-        ("key_count", c_size_t),
-        ("keys_max", c_size_t),
-        ("pairing", c_int),
-        ("match", c_char_p),
-        ("match_end", c_char_p),
-    ]
+    _fields_ = fields(
+        (c_bool, "sum extremes last histogram"),
+        (c_char_p, "value"),
+        (c_char_p * KEYS_MAX, "keys"),
+        (c_size_t, "key_count keys_max"),
+        (c_int, "pairing"),
+        (c_char_p, "match match_end"),
+    )
 
 
 class SessionOptions(Structure):
-    _fields_ = [
-        ("kind", c_int),
-        ("stack", c_int),
-        ("stack_bytes", c_uint16),
-        ("begin_stacks", c_bool),
-        ("lines", c_bool),
-        ("gather", Gather),
-        ("filter", c_char_p),
-        ("filter_value", c_bool),
-        ("filters", c_void_p),
-        ("filter_count", c_size_t),
-        ("spans", c_bool),
-        ("span_min_ns", c_uint64),
-        ("sample_every", c_uint32),
-        ("sample_rate", c_uint32),
-        ("overwrite", c_bool),
-        ("wait_ns", c_uint64),
-        ("file", c_char_p),
-        ("switched", c_bool),
-        ("until_full", c_bool),
-        ("ring_bytes", c_size_t),
-        ("may_shrink", c_bool),
-        ("together", c_uint32),
-        ("string_bytes", c_uint16),
-        ("guess_strings", c_bool),
-        ("catalogue", c_void_p),
-        ("described", c_bool),
-        ("texts", c_bool),
-        ("follow_libraries", c_bool),
-        ("watch", c_void_p),
-        ("follow_children", c_bool),
-    ]
+    _fields_ = fields(
+        (c_int, "kind stack"),
+        (c_uint16, "stack_bytes"),
+        (c_bool, "begin_stacks lines"),
+        (Gather, "gather"),
+        (c_char_p, "filter"),
+        (c_bool, "filter_value"),
+        (c_void_p, "filters"),
+        (c_size_t, "filter_count"),
+        (c_bool, "spans"),
+        (c_uint64, "span_min_ns"),
+        (c_uint32, "sample_every sample_rate"),
+        (c_bool, "overwrite"),
+        (c_uint64, "wait_ns"),
+        (c_char_p, "file"),
+        (c_bool, "switched until_full"),
+        (c_size_t, "ring_bytes"),
+        (c_bool, "may_shrink"),
+        (c_uint32, "together"),
+        (c_uint16, "string_bytes"),
+        (c_bool, "guess_strings"),
+        (c_void_p, "catalogue"),
+        (c_bool, "described texts follow_libraries"),
+        (c_void_p, "watch"),
+        (c_bool, "follow_children"),
+    )
 
 
 class ArgMeaning(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("type", c_char_p),
-        ("kind", c_int),
-        ("length", c_uint8),
-        ("offset", c_uint16),
-        ("words", c_void_p),
-        ("word_count", c_size_t),
-        ("size", c_int8),
-        ("place", c_char_p),
-        ("is_hidden", c_bool),
-    ]
+    _fields_ = fields(
+        (c_char_p, "name type"),
+        (c_int, "kind"),
+        (c_uint8, "length"),
+        (c_uint16, "offset"),
+        (c_void_p, "words"),
+        (c_size_t, "word_count"),
+        (c_int8, "size"),
+        (c_char_p, "place"),
+        (c_bool, "is_hidden"),
+    )
 
 
 class Meaning(Structure):
-    _fields_ = [
-        ("provider", c_char_p),
-        ("name", c_char_p),
-        ("args", POINTER(ArgMeaning)),
-        ("arg_count", c_size_t),
-        ("open", c_bool),
-        ("means", c_char_p),
-        ("needs", c_char_p),
-        ("inlined", c_char_p),
-        ("with", c_char_p),
-        ("takes", c_char_p),
-        ("ends", c_void_p),
-        ("end_count", c_size_t),
-        ("same", c_void_p),
-        ("same_count", c_size_t),
-    ]
+    _fields_ = fields(
+        (c_char_p, "provider name"),
+        (POINTER(ArgMeaning), "args"),
+        (c_size_t, "arg_count"),
+        (c_bool, "open"),
+        (c_char_p, "means needs inlined with takes"),
+        (c_void_p, "ends"),
+        (c_size_t, "end_count"),
+        (c_void_p, "same"),
+        (c_size_t, "same_count"),
+    )
 
 
 class SessionProbe(Structure):
-    _fields_ = [
-        ("provider", c_char_p),
-        ("name", c_char_p),
-        ("path", c_char_p),
-        ("role", c_int),
-        ("pair", c_uint32),
-        ("hits", c_uint64),
-        ("lost", c_uint64),
-        ("unmatched", c_uint64),
-        ("in_flight", c_uint64),
-        ("coverage", Coverage),
-        ("meaning", POINTER(Meaning)),
-        ("args", c_uint8 * ARGS_MAX),
-    ]
+    _fields_ = fields(
+        (c_char_p, "provider name path"),
+        (c_int, "role"),
+        (c_uint32, "pair"),
+        (c_uint64, "hits lost unmatched in_flight"),
+        (Coverage, "coverage"),
+        (POINTER(Meaning), "meaning"),
+        (c_uint8 * ARGS_MAX, "args"),
+    )
 
 
 class ConditionValues(Structure):
-    _fields_ = [("values", POINTER(c_char_p)), ("count", c_size_t)]
+    _fields_ = fields((POINTER(c_char_p), "values"), (c_size_t, "count"))
 
 
 class Selection(Structure):
-    _fields_ = [
-        ("conditions", ConditionValues * CONDITION_COUNT),
-        ("pids", POINTER(c_int)),
-        ("trees", POINTER(c_int)),
-        ("parents", POINTER(c_int)),
-        ("pid_count", c_size_t),
-        ("tree_count", c_size_t),
-        ("parent_count", c_size_t),
-        ("later", c_bool),
-        ("only_later", c_bool),
-    ]
+    _fields_ = fields(
+        (ConditionValues * CONDITION_COUNT, "conditions"),
+        (POINTER(c_int), "pids trees parents"),
+        (c_size_t, "pid_count tree_count parent_count"),
+        (c_bool, "later only_later"),
+    )
 
 
 class TraceTracer(Structure):
-    _fields_ = [
-        ("request", POINTER(Request)),
-        ("options", SessionOptions),
-        ("shares", c_bool),
-        ("is_unordered", c_bool),
-        ("is_apart", c_bool),
-    ]
+    _fields_ = fields(
+        (POINTER(Request), "request"),
+        (SessionOptions, "options"),
+        (c_bool, "shares is_unordered is_apart"),
+    )
 
 
 class Traced(Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("target", c_void_p),
-        ("session", c_void_p),
-        ("tracer", c_size_t),
-        ("pidfd", c_int),
-        ("named", c_bool),
-        ("later", c_bool),
-        ("is_on", c_bool),
-        ("has_ended", c_bool),
-        ("is_replaced", c_bool),
-        ("is_broken", c_bool),
-        ("is_stuck", c_bool),
-        ("is_read_by_user", c_bool),
-        ("is_kept", c_bool),
-    ]
+    _fields_ = fields(
+        (c_void_p, "data target session"),
+        (c_size_t, "tracer"),
+        (c_int, "pidfd"),
+        (c_bool, "named later is_on has_ended is_replaced is_broken is_stuck is_read_by_user"),
+        (c_bool, "is_kept"),
+    )
 
 
 class TraceTold(Structure):
-    _fields_ = [("probes", c_size_t), ("refusals", c_size_t), ("notes", c_size_t)]
+    _fields_ = fields((c_size_t, "probes refusals notes"))
 
 
 class TraceNews(Structure):
-    _fields_ = [
-        ("event", c_int),
-        ("traced", POINTER(Traced)),
-        ("error", POINTER(Error)),
-        ("report", POINTER(Report)),
-        ("told", TraceTold),
-        ("site", c_void_p),
-        ("watched", c_void_p),
-        ("probe", POINTER(SessionProbe)),
-        ("late_ns", c_uint64),
-        ("sites", c_size_t),
-        ("count", c_uint64),
-        ("is_waiting", c_bool),
-    ]
+    _fields_ = fields(
+        (c_int, "event"),
+        (POINTER(Traced), "traced"),
+        (POINTER(Error), "error"),
+        (POINTER(Report), "report"),
+        (TraceTold, "told"),
+        (c_void_p, "site watched"),
+        (POINTER(SessionProbe), "probe"),
+        (c_uint64, "late_ns"),
+        (c_size_t, "sites"),
+        (c_uint64, "count"),
+        (c_bool, "is_waiting"),
+    )
 
 
 class TraceHit(Structure):
-    _fields_ = [
-        ("hit", POINTER(Hit)),
-        ("probes", POINTER(SessionProbe)),
-        ("comm", c_char_p),
-        ("tracer", c_size_t),
-        ("traced", c_void_p),
-    ]
+    _fields_ = fields(
+        (POINTER(Hit), "hit"),
+        (POINTER(SessionProbe), "probes"),
+        (c_char_p, "comm"),
+        (c_size_t, "tracer"),
+        (c_void_p, "traced"),
+    )
 
 
 class TraceTally(Structure):
-    _fields_ = [("hits", c_uint64), ("lost", c_uint64)]
+    _fields_ = fields((c_uint64, "hits lost"))
 
 
 class TraceProbe(Structure):
-    _fields_ = [
-        ("traced", c_void_p),
-        ("tracer", c_size_t),
-        ("probe", POINTER(SessionProbe)),
-        ("tally", TraceTally),
-    ]
+    _fields_ = fields(
+        (c_void_p, "traced"),
+        (c_size_t, "tracer"),
+        (POINTER(SessionProbe), "probe"),
+        (TraceTally, "tally"),
+    )
 
 
 TraceVisitor: Any = CFUNCTYPE(c_bool, POINTER(TraceHit), c_void_p)  # TraceVisitor() is NULL
@@ -414,51 +350,14 @@ TraceListener: Any = CFUNCTYPE(None, POINTER(TraceNews), c_void_p)
 
 
 class TraceOptions(Structure):
-    _fields_ = [
-        ("tracers", POINTER(TraceTracer)),
-        ("tracer_count", c_size_t),
-        ("follow", c_bool),
-        ("ends_heirs", c_bool),
-        ("processes", c_void_p),
-        ("prepare", c_void_p),
-        ("start", c_void_p),
-        ("hit", TraceVisitor),
-        ("comm", c_void_p),
-        ("read", c_void_p),
-        ("is_full", TraceFull),
-        ("news", TraceListener),
-        ("data", c_void_p),
-    ]
-
-
-# By the names that they have in C.
-STRUCTS = {
-    "probe_error": Error,
-    "probe_value": Value,
-    "probe_frame": Frame,
-    "probe_stack": Stack,
-    "probe_hit": Hit,
-    "probe_row": Row,
-    "probe_coverage": Coverage,
-    "probe_table_row": TableRow,
-    "probe_arg": Arg,
-    "probe_site": Site,
-    "probe_defect": Defect,
-    "probe_refusal": Refusal,
-    "probe_report": Report,
-    "probe_request": Request,
-    "probe_gather": Gather,
-    "probe_session_options": SessionOptions,
-    "probe_arg_meaning": ArgMeaning,
-    "probe_meaning": Meaning,
-    "probe_session_probe": SessionProbe,
-    "probe_selection": Selection,
-    "probe_trace_tracer": TraceTracer,
-    "probe_traced": Traced,
-    "probe_trace_told": TraceTold,
-    "probe_trace_news": TraceNews,
-    "probe_trace_hit": TraceHit,
-    "probe_trace_tally": TraceTally,
-    "probe_trace_probe": TraceProbe,
-    "probe_trace_options": TraceOptions,
-}
+    _fields_ = fields(
+        (POINTER(TraceTracer), "tracers"),
+        (c_size_t, "tracer_count"),
+        (c_bool, "follow ends_heirs"),
+        (c_void_p, "processes prepare start"),
+        (TraceVisitor, "hit"),
+        (c_void_p, "comm read"),
+        (TraceFull, "is_full"),
+        (TraceListener, "news"),
+        (c_void_p, "data"),
+    )
