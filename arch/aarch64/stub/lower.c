@@ -58,7 +58,7 @@ static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op 
 	a64_op(e, i->wide, op, a, a, A64_STEP_2);
 }
 
-static void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_operator(struct a64_lowering *l, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
 
@@ -152,7 +152,7 @@ static void a64_original(const struct a64_lowering *l, const struct form_insn *i
 		a64_bits(l->e, true, i->is_signed, to, from, i->shift, i->shift + bits - 1);
 }
 
-static void a64_lower_value(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_value(struct a64_lowering *l, const struct form_insn *i)
 {
 	struct a64 *e = l->e;
 	int a = a64_register(i->a);
@@ -330,7 +330,7 @@ static void store_original(const struct a64_lowering *l, const struct form_insn 
 	load_or_store(l->e, A64_STORE, from, i->mem, i->bytes);
 }
 
-static void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_memory(struct a64_lowering *l, const struct form_insn *i)
 {
 	struct a64 *e = l->e;
 	int at;
@@ -491,7 +491,7 @@ static void compare_and_swap(struct a64 *e, const struct form_insn *i, bool lse)
 	a64_branch(e, A64_B_IF | (i->when == FORM_EQ ? A64_EQ : A64_NE), i->label);
 }
 
-static void a64_lower_change(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_change(struct a64_lowering *l, const struct form_insn *i)
 {
 	bool lse = l->thread->has_atomics;
 
@@ -639,7 +639,7 @@ void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 	a64_op(e, false, A64_RET, 0, A64_LINK, 0);
 }
 
-static void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_system(struct a64_lowering *l, const struct form_insn *i)
 {
 	struct a64 *e = l->e;
 	int value = a64_register(FORM_VALUE);
@@ -827,7 +827,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 
 /* ---- All operations --------------------------------------------------------------------- */
 
-static void a64_lower_control(const struct a64_lowering *l, const struct form_insn *i)
+static void a64_lower_control(struct a64_lowering *l, const struct form_insn *i)
 {
 	struct a64 *e = l->e;
 
@@ -923,45 +923,29 @@ static bool tells_of_step(const struct form_insn *i)
 	}
 }
 
-static void lower(struct form *form, const struct form_insn *i)
+/* Vector registers are not used, so KEEP_VECTOR and RESTORE_VECTOR do nothing. */
+static void a64_lower_double(struct a64_lowering *l, const struct form_insn *i)
 {
-	const struct a64_lowering *l = (const struct a64_lowering *)form;
-
-	switch (form_subject(i->op)) {
-	case FORM_CONTROL:
-		a64_lower_control(l, i);
-		break;
-	case FORM_VALUES:
-		a64_lower_value(l, i);
-		break;
-	case FORM_MEMORY:
-		a64_lower_memory(l, i);
-		break;
-	case FORM_CHANGES:
-		a64_lower_change(l, i);
-		break;
-	case FORM_SYSTEM:
-		a64_lower_system(l, i);
-		break;
-	/*
-	 * FORM_ADD_DOUBLE uses no vector register here, so KEEP_VECTOR and RESTORE_VECTOR do
-	 * nothing
-	 */
-	case FORM_DOUBLES:
-		if (i->op == FORM_ADD_DOUBLE)
-			form_add_double_plainly(form, i->mem);
-		break;
-	case FORM_OPERATORS:
-		a64_lower_operator(l, i);
-		break;
-	}
+	if (i->op == FORM_ADD_DOUBLE)
+		form_add_double_plainly(&l->form, i->mem);
 }
 
 static void put(struct form *form, const struct form_insn *i)
 {
-	lower(form, i);
+	static void (*const lower[])(struct a64_lowering *l, const struct form_insn *i) = {
+		[FORM_CONTROL] = a64_lower_control,
+		[FORM_VALUES] = a64_lower_value,
+		[FORM_MEMORY] = a64_lower_memory,
+		[FORM_CHANGES] = a64_lower_change,
+		[FORM_SYSTEM] = a64_lower_system,
+		[FORM_DOUBLES] = a64_lower_double,
+		[FORM_OPERATORS] = a64_lower_operator,
+	};
+	struct a64_lowering *l = (struct a64_lowering *)form;
+
+	lower[form_subject(i->op)](l, i);
 	if (!tells_of_step(i))
-		((struct a64_lowering *)form)->e->has_thread = false;
+		l->e->has_thread = false;
 }
 
 static int new_label(struct form *form)

@@ -267,7 +267,7 @@ __attribute__((destructor)) static void disasm_unload(void)
  * x86 or details, or is of another version. The functions below then return 0 or false, as for
  * bytes that are not an instruction.
  */
-static bool disasm_available(void)
+bool x86_64_can_decode(void)
 {
 	pthread_once(&library.once, library_load);
 	return library.handle;
@@ -278,7 +278,7 @@ static struct disasm *disasm_get(void)
 {
 	struct disasm *disasm;
 
-	if (!disasm_available())
+	if (!x86_64_can_decode())
 		return NULL;
 	disasm = pthread_getspecific(library.key);
 	if (disasm)
@@ -494,11 +494,6 @@ static bool transfer_target(const struct transfer *transfer, const struct x86_64
 		memcpy(&displacement, at, sizeof(displacement));
 	*ret = address + length + (uint64_t)(int64_t)displacement;
 	return true;
-}
-
-bool x86_64_can_decode(void)
-{
-	return disasm_available();
 }
 
 bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret)

@@ -758,38 +758,20 @@ static bool is_test(const struct form_insn *i)
 	}
 }
 
-static void lower(const struct lowering *l, const struct form_insn *i)
-{
-	switch (form_subject(i->op)) {
-	case FORM_CONTROL:
-		lower_control(l, i);
-		break;
-	case FORM_VALUES:
-		lower_value(l, i);
-		break;
-	case FORM_MEMORY:
-		lower_memory(l, i);
-		break;
-	case FORM_CHANGES:
-		lower_change(l, i);
-		break;
-	case FORM_SYSTEM:
-		lower_system(l, i);
-		break;
-	case FORM_DOUBLES:
-		lower_double(l, i);
-		break;
-	case FORM_OPERATORS:
-		lower_operator(l, i);
-		break;
-	}
-}
-
 static void put(struct form *form, const struct form_insn *i)
 {
+	static void (*const lower[])(const struct lowering *l, const struct form_insn *i) = {
+		[FORM_CONTROL] = lower_control,
+		[FORM_VALUES] = lower_value,
+		[FORM_MEMORY] = lower_memory,
+		[FORM_CHANGES] = lower_change,
+		[FORM_SYSTEM] = lower_system,
+		[FORM_DOUBLES] = lower_double,
+		[FORM_OPERATORS] = lower_operator,
+	};
 	struct lowering *l = (struct lowering *)form;
 
-	lower(l, i);
+	lower[form_subject(i->op)](l, i);
 	l->tested = is_test(i) ? i->a : FORM_NONE;
 	l->tested_wide = i->wide;
 }
