@@ -202,24 +202,7 @@ bool buffer_is_control(const char *text, size_t step)
 /* Returns the letter after the backslash that escapes a control character, or 0. */
 static char escape_letter(unsigned char c)
 {
-	switch (c) {
-	case '\a':
-		return 'a';
-	case '\b':
-		return 'b';
-	case '\t':
-		return 't';
-	case '\n':
-		return 'n';
-	case '\v':
-		return 'v';
-	case '\f':
-		return 'f';
-	case '\r':
-		return 'r';
-	default:
-		return 0;
-	}
+	return c >= '\a' && c <= '\r' ? "abtnvfr"[c - '\a'] : 0;
 }
 
 /*
@@ -344,32 +327,19 @@ void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length)
 
 void buffer_xml_escaped(struct buffer *buffer, const char *text, size_t length)
 {
+	static const char *const entities[] = {
+		['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
+
 	for (size_t i = 0; i < length; i++) {
-		switch (text[i]) {
-		case '&':
-			buffer_string(buffer, "&amp;");
-			break;
-		case '<':
-			buffer_string(buffer, "&lt;");
-			break;
-		case '>':
-			buffer_string(buffer, "&gt;");
-			break;
-		case '"':
-			buffer_string(buffer, "&quot;");
-			break;
-		case '\'':
-			buffer_string(buffer, "&#39;");
-			break;
-		case '\xef':
-			if (length - i >= 3 && text[i + 1] == '\xbf' &&
-				(unsigned char)text[i + 2] >= 0xbe) {
-				buffer_string(buffer, "\xef\xbf\xbd");
-				i += 2;
-				break;
-			}
-			/* fall through */
-		default:
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < sizeof(entities) / sizeof(*entities) && entities[c]) {
+			buffer_string(buffer, entities[c]);
+		} else if (length - i >= 3 && memcmp(text + i, "\xef\xbf", 2) == 0 &&
+			   (unsigned char)text[i + 2] >= 0xbe) {
+			buffer_string(buffer, "\xef\xbf\xbd");
+			i += 2;
+		} else {
 			buffer_char(buffer, text[i]);
 		}
 	}
