@@ -464,7 +464,6 @@ static void after_fork_in_child(void)
 static void set_up(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
-	helper_set_up(self_acts);
 }
 
 int self_lock(void)

@@ -363,14 +363,11 @@ struct probe_error *probe_processes_open(
 
 char *probe_processes_describe(const struct probe_processes *processes)
 {
-	AUTO(buffer_deinit) struct buffer out = {0};
-	char *text = NULL;
+	struct buffer out = {0};
 
 	if (processes->conditions)
 		conditions_describe(processes->conditions, &out);
 	else
 		buffer_string(&out, "comes");
-	if (!out.no_memory)
-		text = strndup(out.data, out.length);
-	return text;
+	return buffer_take(&out, NULL);
 }

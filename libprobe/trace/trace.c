@@ -75,21 +75,19 @@ static void tell_grown(const struct probe_trace *trace, struct traced *traced)
 }
 
 /*
- * Watches a descriptor. An event that cannot be watched, for want of memory, is found by the next
- * poll.
+ * Watches a descriptor, unless it is -1. An event that cannot be watched, for want of memory, is
+ * found by the next poll.
  */
 static void watch_fd(const struct probe_trace *trace, int fd, void *whose)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = whose};
 
-	if (fd >= 0)
-		epoll_ctl(trace->epoll, EPOLL_CTL_ADD, fd, &event);
+	epoll_ctl(trace->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 static void unwatch_fd(const struct probe_trace *trace, int fd)
 {
-	if (fd >= 0)
-		epoll_ctl(trace->epoll, EPOLL_CTL_DEL, fd, NULL);
+	epoll_ctl(trace->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* A session's descriptor changes when its gates are closed. */

@@ -492,11 +492,6 @@ static int batch_open(const struct arch_event *machine, uint32_t capacity, const
 	return err;
 }
 
-static bool batch_has_room(const struct batch *batch)
-{
-	return batch->count < batch->layout.capacity;
-}
-
 /* Adds a probe to a file that has room. See image_add() for names' limits. */
 static struct batch_probe batch_add(const struct arch_event *machine, struct batch *batch,
 	const char *provider, const char *name)
@@ -663,7 +658,7 @@ static int make_probe(const char *name, struct batch_probe *ret)
 	if (!machine)
 		return ENOTSUP;
 	/* Compare process ids, too: a child of clone(2) has not marked the file as full. */
-	if (!batch_has_room(&batch) || batch_owner != getpid()) {
+	if (batch.count == batch.layout.capacity || batch_owner != getpid()) {
 		err = batch_open(
 			machine, capacity_for(atomic_load(&table.count)), provider, &batch);
 		if (err)
@@ -705,29 +700,21 @@ static void announce(void)
 		;
 }
 
-/* Takes the lock before fork(2), so that it is free in the child. */
-static void lock(void)
-{
-	pthread_mutex_lock(&opening);
-}
-
-/* Announces open names before a fork, so that the child inherits enabled probes. */
+/*
+ * Takes the lock, so that it is free in the child, and announces open names, so that the child
+ * inherits enabled probes.
+ */
 static void before_fork(void)
 {
-	lock();
+	pthread_mutex_lock(&opening);
 	announce();
-}
-
-static void unlock(void)
-{
-	pthread_mutex_unlock(&opening);
 }
 
 /* Parent and child share the file: both count it as full. */
 static void after_fork(void)
 {
 	batch.count = batch.layout.capacity;
-	unlock();
+	pthread_mutex_unlock(&opening);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -773,9 +760,9 @@ int posix_trace_eventid_open(const char *restrict event_name, trace_event_id_t *
 		*event_id = POSIX_TRACE_UNNAMED_USEREVENT;
 		return 0;
 	}
-	lock();
+	pthread_mutex_lock(&opening);
 	err = find_or_make(event_name, event_id);
-	unlock();
+	pthread_mutex_unlock(&opening);
 	errno = saved;
 	return err;
 }

@@ -245,7 +245,6 @@ struct probe_error *controller_bad_request(void)
 
 struct controller {
 	int socket;
-	controller_do *const *acts; /* by enum controller_act */
 	struct target_proxy proxy;
 	struct probe_target *target; /* NULL before the first request */
 };
@@ -287,14 +286,14 @@ static void controller_serve(struct controller *c, struct message *request)
 	if (!error)
 		error = result ? open_target(c, &work) : probe_error_no_memory();
 	if (!error)
-		error = c->acts[work.act](c->target, request, &report, result, work.result_bytes);
+		error = self_acts[work.act](c->target, request, &report, result, work.result_bytes);
 	reply_send(c->socket, error, &report, result, result ? work.result_bytes : 0);
 	probe_error_free(error);
 }
 
-void controller_main(int socket, controller_do *const *acts)
+void controller_main(int socket)
 {
-	struct controller c = {.socket = socket, .acts = acts};
+	struct controller c = {.socket = socket};
 	struct message request = {0};
 	struct buffer hello = {0};
 	sigset_t set;
@@ -327,9 +326,6 @@ void controller_main(int socket, controller_do *const *acts)
 }
 
 /* ==== Start =================================================================================== */
-
-/* The acts of a controller that is a copy of this process; set before the first change. */
-static controller_do *const *acts;
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
@@ -425,7 +421,7 @@ static pid_t fork_copy(struct start *s)
 		s->stay(s->ends[1], s->data);
 	if (pid == 0) {
 		end_with(s->forker);
-		controller_main(s->ends[1], acts);
+		controller_main(s->ends[1]);
 	}
 	if (pid > 0)
 		atomic_store(&s->controller, (int)raw_call(SYS_pidfd_open, pid, 0, 0, 0, 0));
@@ -882,11 +878,6 @@ void helper_leave_copy(struct helper_copy *copy)
 	cleanup_fd(&copy->process);
 	if (copy->pid == newest_copy)
 		newest_copy = 0;
-}
-
-void helper_set_up(controller_do *const *all_acts)
-{
-	acts = all_acts;
 }
 
 void helper_prepare(void)

@@ -134,7 +134,7 @@ struct controller_work {
 extern const char controller_identity[];
 
 /* Serves the caller at the other end of the socket, then ends this process. */
-void controller_main(int socket, controller_do *const *acts) __attribute__((noreturn));
+void controller_main(int socket) __attribute__((noreturn));
 
 /* ---- Helper -------------------------------------------------------------------------------- */
 
@@ -166,9 +166,6 @@ PROBE_MUST_CHECK struct probe_error *helper_run(struct helper_work *work);
  * holds the lock.
  */
 void helper_end(void);
-
-/* Call it once, before helper_run(). `acts` is by enum controller_act. */
-void helper_set_up(controller_do *const *acts);
 
 /*
  * Lets a process trace this one: Yama may allow that only to ancestors, and to the one process that

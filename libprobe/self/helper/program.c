@@ -19,7 +19,7 @@ static int image_main(int argc, char **argv, char **environment)
 {
 	(void)environment;
 	if (argc == 2)
-		controller_main(atoi(argv[1]), self_acts);
+		controller_main(atoi(argv[1]));
 	return EXIT_FAILURE;
 }
 
