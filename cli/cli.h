@@ -40,6 +40,9 @@ command_fn cmd_export;
 command_fn cmd_report;
 command_fn cmd_top;
 
+/* Makes an error about what the user typed; the arguments are those of printf(3). */
+#define usage_error(...) probe_error_new(PROBE_ERROR_USAGE, __VA_ARGS__)
+
 /* Prints "probectl: MESSAGE" on standard error, frees the error, and returns its exit status. */
 int report_error(struct probe_error *error);
 

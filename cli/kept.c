@@ -34,28 +34,25 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 	size_t count = options->tracer.tracers.count + options->tracer.count;
 
 	if (count != 1)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "give only one tracer; each has a session of its own");
+		return usage_error("give only one tracer; each has a session of its own");
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
-			PROBE_STRING_BYTES_MAX);
+		return usage_error("-s: at most %d bytes of a string", PROBE_STRING_BYTES_MAX);
 	error = tracers_init(
 		&options->tracer, &base, &options->common.patterns, false, ret, &count);
 	if (!error && count != 1)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+		error = usage_error(
 			"tracer '%s' stands for several, and each has a session of its own; use "
 			"`probectl trace`",
 			options->tracer.tracers.items[0]);
 	if (!error && (*ret)->output != PROBE_TRACER_ROWS && (*ret)->output != PROBE_TRACER_FLIGHT)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+		error = usage_error(
 			tracer_is_exported(*ret)
 				? "the metrics of tracer '%s' are exported while probectl runs; "
 				  "use `probectl trace`"
 				: "tracer '%s' prints hits as they come; use `probectl trace`",
 			probe_tracer_name((*ret)->spec));
 	if (!error && options->file && (*ret)->output != PROBE_TRACER_FLIGHT)
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"--file is for -t ring; tracer '%s' keeps no hits",
+		error = usage_error("--file is for -t ring; tracer '%s' keeps no hits",
 			probe_tracer_name((*ret)->spec));
 	if (error) {
 		tracers_free(*ret, count);
@@ -157,13 +154,8 @@ static struct probe_error *kept_text(
 	}
 	for (size_t i = 0; i < options->typed.count; i++)
 		add_option(&out, "--typed", options->typed.items[i]);
-	buffer_bytes(&out, "", 1);
-	if (!error && out.no_memory)
-		error = probe_error_no_memory();
-	*ret = out.data;
-	if (error)
-		buffer_deinit(&out);
-	return error;
+	*ret = buffer_take(&out, NULL);
+	return error || *ret ? error : probe_error_no_memory();
 }
 
 /* Returns a copy of a path with the process id for each %p. The caller frees it. */
@@ -179,11 +171,7 @@ static char *path_of(const char *pattern, pid_t pid)
 			buffer_char(&out, *at);
 		}
 	}
-	buffer_bytes(&out, "", 1);
-	if (!out.no_memory)
-		return out.data;
-	buffer_deinit(&out);
-	return NULL;
+	return buffer_take(&out, NULL);
 }
 
 struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
@@ -370,11 +358,7 @@ char *kept_title(const char *text)
 			buffer_char(&out, ' ');
 		buffer_string(&out, words[i]);
 	}
-	buffer_bytes(&out, "", 1);
 	free(words);
 	free(copy);
-	if (!out.no_memory)
-		return out.data;
-	buffer_deinit(&out);
-	return NULL;
+	return buffer_take(&out, NULL);
 }

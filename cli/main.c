@@ -68,19 +68,18 @@ static struct probe_error *unknown_command(const char *name)
 	struct nearest nearest = {0};
 
 	if (name[0] == '-')
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"there is no option '%s' before the command: probectl COMMAND [OPTIONS] "
 			"('probectl --help' lists the commands)",
 			name);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		nearest_consider(&nearest, name, commands[i].name);
 	if (nearest.name)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"there is no command '%s'; the nearest is '%s' ('probectl --help' lists "
 			"the commands)",
 			name, nearest.name);
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"there is no command '%s' ('probectl --help' lists the commands)", name);
+	return usage_error("there is no command '%s' ('probectl --help' lists the commands)", name);
 }
 
 static bool is_help(const char *word)
@@ -95,8 +94,7 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 	const struct command *command;
 
 	if (argc < 1)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"a command is missing ('probectl --help' lists the commands)");
+		return usage_error("a command is missing ('probectl --help' lists the commands)");
 	if (strcmp(argv[0], "--version") == 0) {
 		printf("probectl %s\n", probe_version());
 		return NULL;

@@ -42,8 +42,7 @@ struct probe_error *parse_number(const char *text, uint64_t *ret)
 	const char *at = text;
 
 	if (!take_digits(&at, ret) || *at)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "'%s' is not a number (expected e.g. 100)", text);
+		return usage_error("'%s' is not a number (expected e.g. 100)", text);
 	return NULL;
 }
 
@@ -107,7 +106,7 @@ struct probe_error *parse_duration(const char *text, uint64_t *ns_ret)
 	/* With this limit, adding the duration to the time of any clock does not overflow. */
 	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret) ||
 		*ns_ret > INT64_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"'%s' is not a duration (expected e.g. 2, 1.5s, 500ms, 3m)", text);
 	return NULL;
 }
@@ -125,7 +124,7 @@ struct probe_error *parse_size(const char *text, uint64_t *bytes_ret)
 	};
 
 	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), bytes_ret))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"'%s' is not a size (expected bytes, or e.g. 64k, 1M, 2G)", text);
 	return NULL;
 }
@@ -151,7 +150,7 @@ static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
 		uint64_t pid;
 
 		if (!take_digits(&at, &pid) || pid == 0 || pid > INT32_MAX || (*at && *at != ','))
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"'%s' is not a process id (expected e.g. 123 or 123,456)", text);
 		error = options_add_pid(pids, (pid_t)pid);
 		if (error || !*at)
@@ -202,13 +201,13 @@ static struct probe_error *add_file(struct pattern_list *patterns, const char *p
 	char line[LINE_BYTES];
 
 	if (!*path)
-		return probe_error_new(PROBE_ERROR_USAGE, "'@' needs the name of a file: @FILE");
+		return usage_error("'@' needs the name of a file: @FILE");
 	for (size_t number = 1; file && !error && fgets(line, sizeof(line), file); number++) {
 		const char *start = line + strspn(line, " \t\r\n");
 		size_t length = strlen(start);
 
 		if (!strchr(line, '\n') && !feof(file))
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"%s:%zu: the line is no PROBE: it has a zero byte, or more than %d "
 				"bytes",
 				path, number, LINE_BYTES);
@@ -233,7 +232,7 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 struct probe_error *options_add_operand(struct common_options *common, const char *text)
 {
 	if (common->pids.count && *text && !text[strspn(text, "0123456789,")])
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"'%s' is no PROBE; several process ids are one value, as in -p %d,%s", text,
 			(int)common->pids.items[0], text);
 	return options_add_pattern(&common->patterns, text);
@@ -298,11 +297,10 @@ struct parser {
 	struct common_options *common;
 };
 
-static struct probe_error *usage_error(
+static struct probe_error *wrong_option(
 	const struct parser *parser, const char *what, const char *option)
 {
-	return probe_error_new(PROBE_ERROR_USAGE, "%s '%s' (see 'probectl %s --help')", what,
-		option, parser->command);
+	return usage_error("%s '%s' (see 'probectl %s --help')", what, option, parser->command);
 }
 
 static struct probe_error *set_option(const struct option_row *row, const char *value)
@@ -352,7 +350,7 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 
 	if (value_name(row) && !attached && row->kind != OPTION_OPTIONAL) {
 		if (parser->at == parser->argc)
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"option '%s' needs a value: %s %s (see 'probectl %s --help')",
 				shown, shown, value_name(row), parser->command);
 		attached = parser->argv[parser->at++];
@@ -371,15 +369,14 @@ static struct probe_error *unknown_option(
 
 	snprintf(name, sizeof(name), "%.*s", (int)length, argument + 2);
 	if (parser->line->no_follow && strcmp(name, "follow") == 0)
-		return probe_error_new(PROBE_ERROR_USAGE, "--follow: %s", parser->line->no_follow);
+		return usage_error("--follow: %s", parser->line->no_follow);
 	for (size_t i = 0; i < parser->line->row_count; i++)
 		if (parser->line->rows[i].name)
 			nearest_consider(&nearest, name, parser->line->rows[i].name);
 	if (!nearest.name)
-		return usage_error(parser, "unknown option", argument);
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"unknown option '%s'; the nearest is '--%s' (see 'probectl %s --help')", argument,
-		nearest.name, parser->command);
+		return wrong_option(parser, "unknown option", argument);
+	return usage_error("unknown option '%s'; the nearest is '--%s' (see 'probectl %s --help')",
+		argument, nearest.name, parser->command);
 }
 
 static struct probe_error *parse_long(struct parser *parser, char *argument)
@@ -399,7 +396,7 @@ static struct probe_error *parse_long(struct parser *parser, char *argument)
 			continue;
 		snprintf(shown, sizeof(shown), "--%s", row->name);
 		if (equals && !value_name(row))
-			return usage_error(parser, "this option takes no value:", argument);
+			return wrong_option(parser, "this option takes no value:", argument);
 		return apply(parser, row, shown, equals ? equals + 1 : NULL);
 	}
 	return unknown_option(parser, argument, length);
@@ -422,7 +419,7 @@ static struct probe_error *parse_letters(struct parser *parser, const char *argu
 			return NULL;
 		}
 		if (!row)
-			return usage_error(parser, "unknown option", shown);
+			return wrong_option(parser, "unknown option", shown);
 		takes_rest = value_name(row) && at[1];
 		error = apply(parser, row, shown, takes_rest ? at + 1 : NULL);
 		if (error || takes_rest)
@@ -475,7 +472,7 @@ struct probe_error *options_run(
 	error = options_parse(line, argc, argv, common);
 
 	if (!error && common->program && !common->helped && !line->starts_program)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+		error = usage_error(
 			"%s takes no program; `probectl run` starts one", common->command);
 	if (!error && !common->helped)
 		error = line->run(line->data, status_ret);

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "libprobe/base/error.h"
+#include "cli/cli.h"
 #include "probe/catalogue.h"
 #include "probe/pattern.h"
 #include "probe/processes.h"

@@ -36,26 +36,25 @@ struct probe_error *processes_check(const struct common_options *common)
 	bool given = processes_given(common);
 
 	if (common->follow && common->no_follow)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--follow and --no-follow exclude each other");
+		return usage_error("--follow and --no-follow exclude each other");
 	if (common->only_later && (common->no_follow || common->program || common->pids.count ||
 					  common->trees.count || !given))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--new is for processes that come later: use it with --exe, --name, "
 			"--user, "
 			"--cgroup, --container or --children, without -p, --tree, --no-follow and "
 			"a PROGRAM");
 	if (common->program && given)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"%s: give either processes (-p, --tree, --exe, --name ...) or -- "
 			"PROGRAM, not both",
 			common->command);
 	if (!given && common->program && !common->program[0])
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"%s: no program given; put it after --, as in `%s PROBE -- ls -l`",
 			common->command, common->command);
 	if (!given && !common->program)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"%s: no process given; use -p PID, --tree PID, --exe FILE or --name NAME, "
 			"or -- PROGRAM to start one",
 			common->command);
@@ -150,7 +149,7 @@ struct probe_error *processes_find(struct common_options *common)
 struct probe_error *processes_find_running(struct common_options *common)
 {
 	if (!processes_given(common))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"%s: no process given; use -p PID, --tree PID, --exe FILE or --name NAME",
 			common->command);
 	return processes_find(common);

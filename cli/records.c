@@ -20,7 +20,7 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 	if (strcmp(operand, "-") != 0)
 		return probe_reader_open(operand, ret);
 	if (isatty(STDIN_FILENO))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"-: there is nothing on standard input; `probectl trace --json ... | "
 			"probectl ... -`");
 	signal(SIGINT, SIG_IGN);
@@ -55,11 +55,6 @@ void reading_event(struct reading *reading, const struct probe_reader *reader)
 			"%.0f of %.0f MB read, %.0f %%, %.1f million events a second",
 			(double)bytes / 1e6, (double)total / 1e6,
 			100.0 * (double)bytes / (double)total, rate);
-}
-
-void reading_end(struct reading *reading)
-{
-	progress_end(&reading->progress);
 }
 
 /* ==== Catalogue =============================================================================== */

@@ -20,10 +20,9 @@ struct reading {
 
 /* Starts showing progress. Set `is_shown` to false if other output goes to the terminal. */
 struct reading reading_begin(bool is_shown);
-/* Call this after each event that was read. At intervals, it updates the progress line. */
+/* Call this after each event that was read. At intervals, it updates the line; progress_end()
+ * erases it. */
 void reading_event(struct reading *reading, const struct probe_reader *reader);
-/* Erases the progress line. */
-void reading_end(struct reading *reading);
 
 /*
  * Creates the library's catalogue, and adds the files NAME.probes in

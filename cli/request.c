@@ -20,13 +20,12 @@ static struct probe_error *plans_parse(struct request_options *options)
 		enum probe_plan plan = probe_plan_named(at, length);
 
 		if (!plan)
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"--plan: unknown plan '%.*s'; the plans are " PLAN_NAMES(", "),
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)
-				return probe_error_new(PROBE_ERROR_USAGE, "--plan names %s twice",
-					probe_plan_name(plan));
+				return usage_error("--plan names %s twice", probe_plan_name(plan));
 		}
 		options->plans[request->plan_count++] = plan;
 		if (!at[length])
@@ -47,11 +46,10 @@ static struct probe_error *add_pair(struct pattern_list *patterns, const char *t
 	AUTO_FREE char *start = NULL;
 
 	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--pair %s: give two PROBEs, --pair START,END", text);
+		return usage_error("--pair %s: give two PROBEs, --pair START,END", text);
 	if (strlen(comma + 1) == (size_t)(comma - text) &&
 		memcmp(text, comma + 1, (size_t)(comma - text)) == 0)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--pair %s: START and END are the same; give two different PROBEs", text);
 	start = strndup(text, (size_t)(comma - text));
 	if (!start)
@@ -97,8 +95,7 @@ struct probe_error *request_init(struct request_options *options, struct common_
 	if (error)
 		return error;
 	if (!patterns->count && !mixed && !options->request.force)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "no PROBE given; `probectl list` shows what there is");
+		return usage_error("no PROBE given; `probectl list` shows what there is");
 	options->request = (struct probe_request){
 		.force = options->request.force,
 		.keep_going = options->keep_going,

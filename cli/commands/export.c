@@ -75,7 +75,7 @@ static struct probe_error *find_columns(
 		if (!error && there && is_wanted(options, &event) && event.arg_count > *ret)
 			*ret = event.arg_count;
 	}
-	reading_end(&reading);
+	progress_end(&reading.progress);
 	probe_reader_close(reader);
 	/* The export reads the same events again and reports the error. */
 	probe_error_free(error);
@@ -102,7 +102,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 			continue;
 		error = probe_export_event(export, &event);
 	}
-	reading_end(&reading);
+	progress_end(&reading.progress);
 	if (!error)
 		error = probe_export_finish(export);
 	if (!damage)
@@ -170,15 +170,15 @@ static struct probe_error *check_options(struct export_options *options)
 	bool folded;
 
 	if (!options->format_name)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"export: no format given; use --format=json, csv, folded, flamegraph "
 			"or trace-event");
 	if (!probe_export_format(options->format_name, &options->format))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--format '%s': use json, csv, folded, flamegraph or trace-event",
 			options->format_name);
 	if (common->operand_count < 1 || !common->operands[0][0])
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"export: give one record, a folder of `probectl record -o`, or - for what "
 			"`probectl trace --json` prints");
 	options->options.keys = (const char *const *)options->keys.items;
@@ -186,11 +186,10 @@ static struct probe_error *check_options(struct export_options *options)
 	folded = options->format == PROBE_EXPORT_FOLDED ||
 		 options->format == PROBE_EXPORT_FLAMEGRAPH;
 	if (options->options.hits && !folded)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--count is for --format=folded and --format=flamegraph");
+		return usage_error("--count is for --format=folded and --format=flamegraph");
 	if ((options->keys.count || options->options.match) && !folded &&
 		options->format != PROBE_EXPORT_TRACE_EVENT)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--key and --match are for --format=trace-event, --format=folded and "
 			"--format=flamegraph");
 	/* The catalogue gives the names in keys and in JSON output, and it knows pairs. */

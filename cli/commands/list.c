@@ -404,7 +404,7 @@ static struct probe_error *sort_operands(struct list_command *command)
 			error = options_add_operand(options, text);
 	}
 	if (!error && command->functions && !command->file_count && !options->pids.count)
-		error = probe_error_new(PROBE_ERROR_USAGE,
+		error = usage_error(
 			"--functions: %s%s%sname a FILE or a process (-p), as in `probectl list "
 			"--functions libssl.so.3 'SSL_*'`",
 			options->operand_count ? "there is no file, program or library '" : "",

@@ -361,20 +361,19 @@ static struct probe_error *read_checked(void *data, int *status_ret)
 	struct probe_error *error;
 
 	if (options->common.operand_count)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"read takes no PROBE; -t TRACER or -t SESSION says which session");
 	signal(SIGPIPE, SIG_IGN);
 	if (options->from &&
 		(processes_given(&options->common) || options->wanted.count || options->reset))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--from reads a file; it goes with --last, -o and --json alone");
+		return usage_error("--from reads a file; it goes with --last, -o and --json alone");
 	if (options->from)
 		return read_file(options, status_ret);
 	error = processes_find_running(&options->common);
 	if (error)
 		return error;
 	if (options->flight.directory && options->common.pids.count != 1)
-		return probe_error_new(PROBE_ERROR_USAGE, "-o takes what one process holds");
+		return usage_error("-o takes what one process holds");
 	return read_all(options, status_ret);
 }
 

@@ -15,7 +15,7 @@ static struct probe_error *parse_rotate(const char *text, struct probe_ctf_optio
 	error = is_time ? parse_duration(text, &value) : parse_size(text, &value);
 	if (error || !value) {
 		probe_error_free(error);
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--rotate: '%s' is neither a size (64k, 1M, 2G) nor a time (10s, 5m)",
 			text);
 	}
@@ -37,8 +37,7 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret, u
 		if (strcmp(text, names[i]) == 0)
 			return NULL;
 	}
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "--full '%s': use flush, loop, stop or wait", text);
+	return usage_error("--full '%s': use flush, loop, stop or wait", text);
 }
 
 struct record_options {
@@ -58,7 +57,7 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 	if (!error && record->full)
 		error = parse_full(record->full, &options->full, &options->wait_ns);
 	if (!error && (!options->directory || !options->directory[0]))
-		error = probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
+		error = usage_error("record: no folder given; use -o DIR");
 	return error ? error : trace_command(options, status_ret);
 }
 

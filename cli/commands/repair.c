@@ -215,7 +215,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	struct probe_error *unfound;
 
 	if (common->operand_count)
-		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
+		return usage_error("repair takes processes only: -p PID");
 	unfound = processes_find_running(common);
 	if (unfound)
 		return unfound;

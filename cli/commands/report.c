@@ -79,7 +79,7 @@ static struct probe_error *read_events(const char *path,
 		some |= !error;
 		reading_event(&reading, reader);
 	}
-	reading_end(&reading);
+	progress_end(&reading.progress);
 	if (error && error->code == PROBE_ERROR_FORMAT && some) {
 		/* After damage, still report the events before it. */
 		*status_ret = report_error(error);
@@ -122,27 +122,25 @@ static struct probe_error *check(const struct report_options *options)
 		standard_inputs += strcmp(common->operands[i], "-") == 0;
 	if (!common->operand_count || common->operand_count > RECORDS_MAX ||
 		!common->operands[0][0])
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"report: %s (what `probectl record -o DIR` made; - for the output of "
 			"`probectl trace --json`)",
 			common->operand_count > RECORDS_MAX ? "two DIRs are compared, not more"
 							    : "no DIR given");
 	if (standard_inputs > 1)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "report: only one of two records can be standard input");
+		return usage_error("report: only one of two records can be standard input");
 	if (options->json && options->html)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");
+		return usage_error("report: --json and --html are two formats; give one");
 	if (options->html && common->operand_count > 1)
-		return probe_error_new(PROBE_ERROR_USAGE, "report: two records are compared as "
-							  "text or with --json; --html is for one");
+		return usage_error("report: two records are compared as "
+				   "text or with --json; --html is for one");
 	if (options->self &&
 		(options->html || options->pairs || options->match || common->operand_count > 1))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"report: --self is a table of its own, of one record: without --html, "
 			"--pairs and --match");
 	if (options->pairs && options->html)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"report: --pairs is for text and --json; a page shows all pairs together");
 	return NULL;
 }

@@ -342,10 +342,10 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 	struct probe_error *error;
 
 	if (run->common.pids.count)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"run starts a program; `probectl enable -p PID` is for running ones");
 	if (!run->common.program || !run->common.program[0])
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"run: no program given; put it after --, as in `run PROBE -- ls -l`");
 	run->request = &run->options.request;
 	run->follow = !run->no_follow;

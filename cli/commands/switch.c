@@ -161,7 +161,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	if (kept_is_wanted(&options->kept)) {
 		if (options->force || options->atomic || options->kept.request.pairs.count ||
 			options->kept.request.action_count)
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"--force, --atomic, --pair and --disable are about reference "
 				"counts; "
 				"a tracer's session has none");
@@ -170,8 +170,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	if (tracer->keys.count || tracer->filter || tracer->pairs || tracer->match ||
 		tracer->every || tracer->rate || tracer->keys_max || options->kept.ring_bytes ||
 		options->kept.string_bytes || options->kept.file)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"-k, -f and the like need a tracer; give -t TRACER, too");
+		return usage_error("-k, -f and the like need a tracer; give -t TRACER, too");
 	return NULL;
 }
 

@@ -25,15 +25,14 @@ static struct probe_error *check(struct top_options *options)
 	while (options->order < TOP_ORDER_COUNT && strcmp(orders[options->order], options->sort))
 		options->order++;
 	if (options->order == TOP_ORDER_COUNT)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--sort '%s': use rate, total, p50, p99, time or name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
-		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
+		return usage_error("-i: at least %d ms", INTERVAL_MIN_MS);
 	if (options->keys.count > PROBE_KEYS_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
+		return usage_error("-k: at most %d keys", PROBE_KEYS_MAX);
 	if (options->keys_max && !options->keys.count)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
+		return usage_error("--keys is the number of keys; give -k EXPR, too");
 	return processes_check(&options->common);
 }
 

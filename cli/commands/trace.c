@@ -18,8 +18,7 @@ static struct probe_error *trace_checked(void *data, int *status_ret)
 	if (line->full)
 		error = trace_parse_wait(line->full, &options->wait_ns);
 	if (!error && line->full && !options->wait_ns)
-		error = probe_error_new(
-			PROBE_ERROR_USAGE, "--full '%s': use wait, or wait:TIME", line->full);
+		error = usage_error("--full '%s': use wait, or wait:TIME", line->full);
 	return error ? error : trace_command(options, status_ret);
 }
 

@@ -334,18 +334,12 @@ void messages_end(void)
 
 struct progress progress_every(uint64_t ns)
 {
-	return (struct progress){
-		.every_ns = isatty(STDERR_FILENO) ? ns : 0, .next_ns = clock_monotonic_ns() + ns};
+	return (struct progress){.timer = timer_every(isatty(STDERR_FILENO) ? ns : 0)};
 }
 
 bool progress_due(struct progress *progress)
 {
-	uint64_t now = clock_monotonic_ns();
-
-	if (!progress->every_ns || now < progress->next_ns)
-		return false;
-	progress->next_ns = now + progress->every_ns;
-	return true;
+	return timer_due(&progress->timer, clock_monotonic_ns());
 }
 
 void progress_show(struct progress *progress, const char *format, ...)
@@ -368,8 +362,6 @@ void progress_end(struct progress *progress)
 }
 
 /* ==== Report ================================================================================== */
-
-/* Prints errors and warnings on standard error. */
 
 int report_error(struct probe_error *error)
 {

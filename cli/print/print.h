@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/loop.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
@@ -85,8 +86,7 @@ void messages_end(void);
 enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default time between two updates of the line */
 
 struct progress {
-	uint64_t every_ns; /* time between two updates; 0 if standard error is not a terminal */
-	uint64_t next_ns;  /* time of the next update, CLOCK_MONOTONIC */
+	struct timer timer; /* expires only if standard error is a terminal */
 	bool shown;
 };
 

@@ -238,7 +238,7 @@ static void apply(struct top *top)
 	struct probe_error *error = source_switch(top->source);
 	char stop[PROBE_DURATION_BYTES];
 
-	probe_duration_text(stop, (double)source_stop_ns(top->source));
+	probe_duration_text(stop, (double)top->source->stop_ns);
 	if (error)
 		top_say(top, "%s", error->message);
 	else

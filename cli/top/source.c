@@ -7,16 +7,13 @@
  * durations of pairs. They record no single hits, so that nothing is lost if top reads them late.
  */
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
 #include "libprobe/base/cleanup.h"
@@ -24,53 +21,6 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
-#include "probe/table.h"
-#include "probe/trace.h"
-
-/* The tracers of the trace (struct probe_trace): the sessions of a process. */
-enum { TOP_COUNTS, TOP_TIMES, TOP_TRACERS };
-
-/* The data of the session that counts (struct probe_traced). */
-struct top_process {
-	size_t notes; /* number of notes that were reported */
-};
-
-/* The durations of pairs, summed over all processes. */
-struct top_times_kept {
-	struct probe_table *last;   /* all durations until the last look */
-	struct probe_table *recent; /* durations in the last interval */
-};
-
-struct top_source {
-	struct probe_trace *set; /* the processes and their sessions */
-	/*
-	 * The tracers of `set`. TOP_COUNTS counts the hits; TOP_TIMES measures the durations of
-	 * pairs, and has no session in a program without pairs.
-	 */
-	struct probe_trace_tracer tracers[TOP_TRACERS];
-	const struct probe_request *request; /* the probes to show; its patterns are borrowed */
-	struct top_model *model;	     /* borrowed */
-	const struct common_options *common; /* options that select the processes; borrowed */
-	bool *matched;			     /* for each pattern: true if it has matched */
-	bool seeks;			     /* processes that start later are traced, too */
-	struct left_out left;		     /* processes that cannot be traced from the start */
-	struct probe_error *error;	     /* first error that nobody has fetched yet; owned */
-	size_t ended;	 /* number of named processes whose end was not told yet */
-	pid_t ended_pid; /* one of them */
-	bool stopping;	 /* source_stop() has begun */
-	bool started;	 /* we started the program, so we do not report its end */
-	struct top_times_kept times;
-	uint64_t started_ns, last_ns; /* times of the start and of the last look, CLOCK_MONOTONIC */
-	/* During the last change, the longest time for which any process was stopped. */
-	uint64_t stop_ns;
-	/* Name of the process that was traced last; "" if it ended at once. */
-	char program[32];
-	bool programs_differ; /* the traced processes had different names */
-	size_t came;	      /* number of processes traced since the start */
-	char title[128];
-	char *news; /* messages that the main loop has not fetched yet; or NULL */
-	bool incomplete;
-};
 
 /* ---- News -------------------------------------------------------------------------- */
 
@@ -134,19 +84,6 @@ static void note_site(struct top_source *source, pid_t pid, const struct probe_s
 		add_news(source, "process %d: %s%s%s at 0x%jx%s: %s", (int)pid, provider, colon,
 			name, (uintmax_t)news->site.pc,
 			news->site.left ? " is left as it is" : " does not count any more", fault);
-}
-
-bool source_is_incomplete(const struct top_source *source)
-{
-	return source->incomplete;
-}
-
-char *source_news(struct top_source *source)
-{
-	char *news = source->news;
-
-	source->news = NULL;
-	return news;
 }
 
 /* Reads the name of a process. Returns false if the process has ended. */
@@ -385,9 +322,9 @@ static void take_start(struct top_source *source, const struct probe_trace_news 
 	bool counts = traced->tracer == TOP_COUNTS;
 
 	note_change(source, news->report);
-	/* start_session() waits for the data of the session that counts. */
+	/* The number of notes that were reported. start_session() waits until there is one. */
 	if (counts)
-		traced->data = calloc(1, sizeof(struct top_process));
+		traced->data = calloc(1, sizeof(size_t));
 	if (counts && !traced->data)
 		keep_error(source, probe_error_no_memory());
 	if (news->error && !counts && !session_of(source, traced->target, TOP_COUNTS)->is_on)
@@ -508,11 +445,6 @@ struct probe_error *source_start(const struct top_options *options, struct probe
 	return started ? probe_target_release(started) : NULL;
 }
 
-bool source_has_traced(const struct top_source *source)
-{
-	return source->came > 0;
-}
-
 const char *source_unmatched(const struct top_source *source)
 {
 	for (size_t i = 0; i < source->request->pattern_count; i++)
@@ -557,7 +489,7 @@ static void take_news(const struct probe_trace_news *news, void *data)
 {
 	struct probe_traced *traced = news->traced;
 	struct top_source *source = data;
-	struct top_process *process;
+	size_t *notes;
 
 	switch (news->event) {
 	case PROBE_TRACE_STARTED:
@@ -579,9 +511,9 @@ static void take_news(const struct probe_trace_news *news, void *data)
 			keep_error(source,
 				add_refusals(source->model, news->report, news->told.refusals));
 		/* The two sessions of a process mostly have the same notes. */
-		process = session_of(source, traced->target, TOP_COUNTS)->data;
-		for (; process && process->notes < news->report->note_count; process->notes++)
-			add_news(source, "%s", news->report->notes[process->notes]);
+		notes = session_of(source, traced->target, TOP_COUNTS)->data;
+		for (; notes && *notes < news->report->note_count; ++*notes)
+			add_news(source, "%s", news->report->notes[*notes]);
 		keep_error(source, take_probes(source, traced, news->told.probes));
 		switch_if_off(source, traced);
 		break;
@@ -641,16 +573,7 @@ struct probe_error *source_stop(struct top_source *source)
 	return take_error(source);
 }
 
-void source_watch(struct top_source *source, struct loop *loop)
-{
-	loop_watch(loop, probe_trace_fd(source->set), POLLIN, NULL);
-}
-
 /* ==== Durations of pairs ====================================================================== */
-
-/* The durations of pairs in `probectl top`. */
-
-/* ---- Reading ----------------------------------------------------------------------- */
 
 /* Copies durations from a table to the rows of the probes at the ends of the pairs. */
 static struct probe_error *take_times(
@@ -687,25 +610,24 @@ static struct probe_error *take_times(
 /* Reads all durations of pairs so far. Computes from them the durations of the last interval. */
 static struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
 {
-	struct top_times_kept *kept = &source->times;
 	struct probe_table *table, *since;
 	struct probe_error *error = probe_trace_table(source->set, TOP_TIMES, &table);
 
 	if (error)
 		return error;
-	error = probe_table_since(table, kept->last, &since);
+	error = probe_table_since(table, source->times, &since);
 	if (error) {
 		probe_table_free(table);
 		return error;
 	}
-	probe_table_free(kept->recent);
-	kept->recent = since;
-	probe_table_free(kept->last);
-	kept->last = table;
+	probe_table_free(source->recent_times);
+	source->recent_times = since;
+	probe_table_free(source->times);
+	source->times = table;
 	for (size_t i = 0; i < model->count; i++)
 		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
-	error = take_times(model, kept->last, false);
-	return error ? error : take_times(model, kept->recent, true);
+	error = take_times(model, source->times, false);
+	return error ? error : take_times(model, source->recent_times, true);
 }
 
 /* ==== Hits by key ============================================================================= */
@@ -757,10 +679,7 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	return error;
 }
 
-/* ==== Reading and switching ====================================================================
- */
-
-/* ---- Reading ----------------------------------------------------------------------- */
+/* ==== Reading and switching =================================================================== */
 
 /* Adds the counts of a probe to its row. */
 static void add_figures(struct top_row *row, const struct probe_trace_probe *its)
@@ -896,23 +815,13 @@ struct probe_error *source_switch(struct top_source *source)
 
 /* ---- The end ----------------------------------------------------------------------- */
 
-uint64_t source_stop_ns(const struct top_source *source)
-{
-	return source->stop_ns;
-}
-
-const char *source_title(const struct top_source *source)
-{
-	return source->title;
-}
-
 void source_free(struct top_source *source)
 {
 	if (!source)
 		return;
 	probe_trace_free(source->set);
-	probe_table_free(source->times.last);
-	probe_table_free(source->times.recent);
+	probe_table_free(source->times);
+	probe_table_free(source->recent_times);
 	free(source->matched);
 	free(source->news);
 	free(source);

@@ -19,8 +19,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/print/print.h"
-#include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
 #include "libprobe/base/cleanup.h"
@@ -435,7 +433,7 @@ static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 	int fd = top->screen ? top->screen->fd : STDOUT_FILENO;
 
 	loop_watch(&top->events, top->gone ? -1 : fd, events, output);
-	source_watch(top->source, &top->events);
+	loop_watch(&top->events, probe_trace_fd(top->source->set), POLLIN, NULL);
 	loop_until(&top->events, clock_monotonic_ns() + ns);
 	top_fail(top, loop_sleep(&top->events));
 }
@@ -453,8 +451,9 @@ static void print_message(const char *text)
 /* Shows a message on the screen, or prints it as a line. */
 static void tell_news(struct top *top)
 {
-	AUTO_FREE char *news = source_news(top->source);
+	AUTO_FREE char *news = top->source->news;
 
+	top->source->news = NULL;
 	if (!news)
 		return;
 	if (!top->screen)
@@ -665,7 +664,7 @@ static void begin_view(struct top *top)
 	const char *unmatched = source_unmatched(top->source);
 	char stop[PROBE_DURATION_BYTES];
 
-	top->view.title = source_title(top->source);
+	top->view.title = top->source->title;
 	top->view.clock = top->clock;
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
@@ -679,9 +678,9 @@ static void begin_view(struct top *top)
 		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
 	/* If no process is traced yet, "waiting for ..." was printed above. */
-	if (!source_has_traced(top->source))
+	if (!top->source->came)
 		return;
-	probe_duration_text(stop, (double)source_stop_ns(top->source));
+	probe_duration_text(stop, (double)top->source->stop_ns);
 	if (top->events.child)
 		top_say(top, "%zu probe%s enabled", COUNTED(top->model.count));
 	else
@@ -753,7 +752,7 @@ static void print_end(struct top *top, size_t rows)
 			(uintmax_t)model_unkeyed(&top->model));
 	/* Perhaps the processes of a PROBE ended before we found them. */
 	unmatched = source_unmatched(top->source);
-	if (unmatched && !source_has_traced(top->source))
+	if (unmatched && !top->source->came)
 		report_warning("no process was traced: none came, or each had ended before its "
 			       "probes could be switched on");
 	else if (unmatched)
@@ -799,7 +798,7 @@ int top_run(const struct top_options *options)
 		end(&top);
 	if (top.error)
 		failed = report_error(top.error);
-	else if (top.source && source_is_incomplete(top.source))
+	else if (top.source && top.source->incomplete)
 		failed = STATUS_FAILED;
 	top.error = NULL;
 	/* The program may run on without its probes. */

@@ -25,9 +25,11 @@
 #include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/print/print.h"
+#include "cli/processes.h"
 #include "probe/pattern.h"
 #include "probe/table.h"
 #include "probe/target.h"
+#include "probe/trace.h"
 
 /* ---- The model (model.c) ----------------------------------------------------------- */
 
@@ -245,8 +247,6 @@ bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
 /* ---- Processes (source.c) ---------------------------------------------------------- */
 
-struct top_source;
-
 struct top_options {
 	struct common_options common;
 	struct probe_request request;
@@ -258,6 +258,41 @@ struct top_options {
 	bool many;
 	bool utf8; /* the locale's character set is UTF-8 */
 	uint64_t interval_ns, duration_ns, top;
+};
+
+/* The tracers of the trace (struct probe_trace): the sessions of a process. */
+enum { TOP_COUNTS, TOP_TIMES, TOP_TRACERS };
+
+struct top_source {
+	struct probe_trace *set; /* the processes and their sessions */
+	/*
+	 * The tracers of `set`. TOP_COUNTS counts the hits; TOP_TIMES measures the durations of
+	 * pairs, and has no session in a program without pairs.
+	 */
+	struct probe_trace_tracer tracers[TOP_TRACERS];
+	const struct probe_request *request; /* the probes to show; its patterns are borrowed */
+	struct top_model *model;	     /* borrowed */
+	const struct common_options *common; /* options that select the processes; borrowed */
+	bool *matched;			     /* for each pattern: true if it has matched */
+	bool seeks;			     /* processes that start later are traced, too */
+	struct left_out left;		     /* processes that cannot be traced from the start */
+	struct probe_error *error;	     /* first error that nobody has fetched yet; owned */
+	size_t ended;	 /* number of named processes whose end was not told yet */
+	pid_t ended_pid; /* one of them */
+	bool stopping;	 /* source_stop() has begun */
+	bool started;	 /* we started the program, so we do not report its end */
+	/* The durations of pairs of all processes, until the last look, and in the last interval. */
+	struct probe_table *times, *recent_times;
+	uint64_t started_ns, last_ns; /* times of the start and of the last look, CLOCK_MONOTONIC */
+	/* During the last change, the longest time for which any process was stopped. */
+	uint64_t stop_ns;
+	/* Name of the process that was traced last; "" if it ended at once. */
+	char program[32];
+	bool programs_differ; /* the traced processes had different names */
+	size_t came;	      /* number of processes traced since the start */
+	char title[128];
+	char *news; /* messages that the main loop has not fetched yet; or NULL */
+	bool incomplete; /* another program has overwritten a site, so hits are missing */
 };
 
 /*
@@ -274,17 +309,8 @@ PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *opti
  */
 PROBE_MUST_CHECK struct probe_error *source_follow(struct top_source *source);
 
-/* Returns the messages since the last call, or NULL. The caller frees them. */
-char *source_news(struct top_source *source);
-
-/* Returns true if any process was traced: one may end before its probes are switched on. */
-bool source_has_traced(const struct top_source *source);
-
 /* Returns a PROBE that has matched nothing so far, or NULL if all PROBEs have matched. */
 const char *source_unmatched(const struct top_source *source);
-
-/* Makes the next sleep end as soon as there is work for source_follow(). */
-void source_watch(struct top_source *source, struct loop *loop);
 
 /* Reads all counts and durations into the model. */
 PROBE_MUST_CHECK struct probe_error *source_read(struct top_source *source);
@@ -292,17 +318,8 @@ PROBE_MUST_CHECK struct probe_error *source_read(struct top_source *source);
 /* Switches each probe on or off as top_row.on says. Then sets top_row.on to the actual state. */
 PROBE_MUST_CHECK struct probe_error *source_switch(struct top_source *source);
 
-/* Returns true if another program has overwritten a site, so that hits are missing. */
-bool source_is_incomplete(const struct top_source *source);
-
 /* Returns true if any process is left. */
 bool source_is_alive(const struct top_source *source);
-
-/* Returns the longest time for which any process was stopped during the last change. */
-uint64_t source_stop_ns(const struct top_source *source);
-
-/* Returns the names of the processes: "postgres (8121)". The source owns and updates the text. */
-const char *source_title(const struct top_source *source);
 
 /* Switches all probes off. It must be called even after errors. */
 PROBE_MUST_CHECK struct probe_error *source_stop(struct top_source *source);

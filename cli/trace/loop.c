@@ -86,7 +86,7 @@ struct probe_error *exports_open(struct trace *trace)
 	if (error || !settings->otlp)
 		return error;
 	if (!trace->metrics && !sends)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
 	/* An option would be unsafe: every user can see command lines in the list of processes. */
 	return probe_otlp_open(settings->otlp, getenv("OTEL_EXPORTER_OTLP_HEADERS"),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The option -t of `probectl trace`, and related options. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ struct probe_error *match_split(const char *text, char **begin_ret, char **end_r
 
 	*begin_ret = *end_ret = NULL;
 	if (colon && (colon == text || !colon[1]))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--match '%s': give an expression for the begin and one for the end, "
 			"--match arg0:arg1, or one for both",
 			text);
@@ -62,20 +61,18 @@ static struct probe_error *common_options(
 	struct probe_error *error;
 
 	if (options->keys.count > PROBE_KEYS_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
+		return usage_error("-k: at most %d keys", PROBE_KEYS_MAX);
 	if (options->every > UINT32_MAX || options->rate > UINT32_MAX)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--every and --rate: at most %u", UINT32_MAX);
+		return usage_error("--every and --rate: at most %u", UINT32_MAX);
 	if (options->keys_max && !options->keys.count)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
+		return usage_error("--keys is the number of keys; give -k EXPR, too");
 	ret->gather.pairing = PROBE_PAIRING_NONE;
 	if (options->pairs && !strcmp(options->pairs, "auto"))
 		ret->gather.pairing = PROBE_PAIRING_NAMES;
 	else if (options->pairs && !strcmp(options->pairs, "listed"))
 		ret->gather.pairing = PROBE_PAIRING_LISTED;
 	else if (options->pairs)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"--pairs '%s': use auto (by their names) or listed (a begin, its "
 			"end, the next begin ...)",
 			options->pairs);
@@ -129,7 +126,7 @@ static struct probe_error *pair_functions(struct pattern_list *patterns, struct 
 	for (size_t i = 0; i < patterns->count; i++)
 		paired += probe_pattern_pair(patterns->items[i]);
 	if (paired && inout->output == PROBE_TRACER_HEAP)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"tracer 'heap' needs probes that pass both the size and the pointer, which "
 			"functions do not: -t sum,arg0 -k ustack sums sizes by caller; what is not "
 			"freed is in flight with -t latency --pairs listed --match retval:arg0 "
@@ -139,7 +136,7 @@ static struct probe_error *pair_functions(struct pattern_list *patterns, struct 
 	return NULL;
 }
 
-static bool prints_hits(const struct trace_tracer *tracer)
+bool tracer_prints_hits(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_HITS_JSON ||
 	       tracer->output == PROBE_TRACER_FLIGHT;
@@ -189,7 +186,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 		error = tracer->output == PROBE_TRACER_HEAP ? probe_heap_create(&tracer->heap)
 							    : probe_stacks_create(&tracer->stacks);
 	}
-	if (!error && stack && (alone || prints_hits(tracer)))
+	if (!error && stack && (alone || tracer_prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
 	/* The minimum and maximum of an interval can only be estimated from a histogram. */
 	if (!error && (has_intervals || tracer_is_exported(tracer)) &&
@@ -232,7 +229,7 @@ static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *cou
 				patterns->count, common->catalogue),
 			alone, has_intervals);
 	if (options->keys.count || options->match || options->pairs)
-		return probe_error_new(PROBE_ERROR_USAGE,
+		return usage_error(
 			"-k, --match and --pairs do not apply to tracer '%s', which has a row for "
 			"each tag",
 			text);
@@ -276,10 +273,10 @@ struct probe_error *tracers_init(struct tracer_options *options,
 		error = tracers_add(*ret, count_ret, options, tracer_text(options, i), &common,
 			patterns, room == 1, has_intervals);
 	for (size_t i = 0; i < *count_ret; i++)
-		any |= prints_hits(&(*ret)[i]);
+		any |= tracer_prints_hits(&(*ret)[i]);
 	if (error || any)
 		return error;
-	return probe_error_new(PROBE_ERROR_USAGE,
+	return usage_error(
 		"--stack: none of the tracers prints hits; -t stack counts them by their stacks");
 }
 
@@ -296,7 +293,7 @@ struct probe_error *tracers_set_requests(
 			continue;
 		if (all->pattern_count != 1 ||
 			strcmp(probe_pattern_text(all->patterns[0]), "pmtrace:*") != 0)
-			return probe_error_new(PROBE_ERROR_USAGE,
+			return usage_error(
 				"tracer 'pmtrace' takes all probes of pmtrace: name 'pmtrace:*' "
 				"and "
 				"no other PROBE");

@@ -111,6 +111,9 @@ static inline bool tracer_is_part(const struct trace_tracer *tracer)
 	return tracer->part.tracer != NULL;
 }
 
+/* Returns true if the tracer passes on each hit, and has no tables. */
+bool tracer_prints_hits(const struct trace_tracer *tracer);
+
 /* Returns true if the tracer's rows are exported as metrics. */
 static inline bool tracer_is_exported(const struct trace_tracer *tracer)
 {
