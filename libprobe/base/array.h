@@ -24,6 +24,16 @@ void *array_grow(void *items, size_t count, size_t item_bytes);
 		array_grown != NULL;                                                               \
 	})
 
+/* Adds an item behind the last one of a variable `items`. Returns false if memory is short. */
+#define ARRAY_ADD(items, count, ...)                                                               \
+	({                                                                                         \
+		bool array_added = ARRAY_ROOM(items, count);                                       \
+                                                                                                   \
+		if (array_added)                                                                   \
+			(items)[(count)++] = (__VA_ARGS__);                                        \
+		array_added;                                                                       \
+	})
+
 /* Returns the capacity that array_grow() assumes for `count` items. */
 size_t array_room(size_t count);
 

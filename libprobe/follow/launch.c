@@ -577,10 +577,8 @@ static bool serve(struct launches *l, struct launch_gate *gate)
 
 struct probe_error *launches_add(struct launches *launches, struct launch_gate *gate)
 {
-	if (!ARRAY_ROOM(launches->gates, launches->gate_count))
-		return probe_error_no_memory();
-	launches->gates[launches->gate_count++] = gate;
-	return NULL;
+	return ARRAY_ADD(launches->gates, launches->gate_count, gate) ? NULL
+								      : probe_error_no_memory();
 }
 
 static void drop(struct launches *l, size_t i)

@@ -119,10 +119,9 @@ static struct probe_error *search_segment(struct unfit *u, int pagemap, struct s
 
 			if (!is_sequence(known->pid, module, buffer + i))
 				continue;
-			if (!ARRAY_ROOM(u->sequences, u->count))
+			if (!ARRAY_ADD(u->sequences, u->count,
+				    (struct sequence){start, start + buffer[i + LENGTH]}))
 				return probe_error_no_memory();
-			u->sequences[u->count++] =
-				(struct sequence){start, start + buffer[i + LENGTH]};
 		}
 		at += is_there && run > overlap + 7 ? (run - overlap) & ~(size_t)7
 						    : (run + 7) & ~(size_t)7;

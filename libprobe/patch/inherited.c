@@ -176,12 +176,11 @@ pid_t *inherited_heirs(uint64_t image)
 		pid = procfs_next_id(processes);
 		if (pid && inherited_image(pid) != image)
 			continue;
-		if (!ARRAY_ROOM(heirs, count)) {
+		if (!ARRAY_ADD(heirs, count, pid)) {
 			free(heirs);
 			heirs = NULL;
 			break;
 		}
-		heirs[count++] = pid;
 	} while (pid);
 	if (processes)
 		closedir(processes);
@@ -251,9 +250,8 @@ static void look_at(struct looking *looking, pid_t pid)
 	found = image && has_copies(pid);
 	if (!found && !has_ended(pid))
 		return;
-	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
+	if (!ARRAY_ADD(looking->seen, looking->seen_count, pid))
 		return;
-	looking->seen[looking->seen_count++] = pid;
 	if (found && !try(looking, pid)) {
 		looking->busy = true;
 		looking->seen_count--;

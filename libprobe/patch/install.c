@@ -56,13 +56,12 @@ static bool find_sites(struct commit *c)
 {
 	for (const struct install *a = c->transaction->installs; a; a = a->next) {
 		for (size_t k = 0; k < a->made_count; k++) {
-			if (!ARRAY_ROOM(c->sites, c->site_count))
+			if (!ARRAY_ADD(c->sites, c->site_count,
+				    (struct commit_site){.patch = a->made[k].reg.patch,
+					    .install = a,
+					    .index = a->made[k].first,
+					    .made = &a->made[k]}))
 				return false;
-			c->sites[c->site_count++] =
-				(struct commit_site){.patch = a->made[k].reg.patch,
-					.install = a,
-					.index = a->made[k].first,
-					.made = &a->made[k]};
 		}
 		for (size_t k = 0; k < a->order_count; k++) {
 			size_t i = a->order[k];
@@ -70,19 +69,18 @@ static bool find_sites(struct commit *c)
 
 			if (as->first != i || as->joins || !as->head)
 				continue;
-			if (!ARRAY_ROOM(c->sites, c->site_count))
+			if (!ARRAY_ADD(c->sites, c->site_count,
+				    (struct commit_site){
+					    .patch = as->reg.patch, .install = a, .index = i}))
 				return false;
-			c->sites[c->site_count++] = (struct commit_site){
-				.patch = as->reg.patch, .install = a, .index = i};
 		}
 	}
 	ARRAY_SORT(c->sites, c->site_count, patch);
 	for (size_t k = 0; k < c->site_count; k++) {
 		if (!site_of(&c->sites[k])->reg.hop)
 			continue;
-		if (!ARRAY_ROOM(c->hops, c->hop_count))
+		if (!ARRAY_ADD(c->hops, c->hop_count, k))
 			return false;
-		c->hops[c->hop_count++] = k;
 	}
 	return true;
 }

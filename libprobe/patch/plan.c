@@ -545,9 +545,8 @@ static bool find_neighbours(struct planning *p, size_t of)
 		before = read_plan(p, sites[i].note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
-		if (!ARRAY_ROOM(p->neighbours, p->neighbour_count))
+		if (!ARRAY_ADD(p->neighbours, p->neighbour_count, (struct neighbour){before, of}))
 			return false;
-		p->neighbours[p->neighbour_count++] = (struct neighbour){before, of};
 	}
 	return true;
 }

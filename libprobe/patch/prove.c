@@ -227,9 +227,7 @@ static void on_constant(void *data, uint64_t from, uint64_t base)
 	if (!read_entry(s, base, 0, &target) ||
 		(object_function_at(s->object, base, &function) && function.range.start == base))
 		return;
-	if (ARRAY_ROOM(s->tables, s->table_count))
-		s->tables[s->table_count++] = (struct table){base, from};
-	else
+	if (!ARRAY_ADD(s->tables, s->table_count, (struct table){base, from}))
 		s->no_memory = true;
 }
 

@@ -76,10 +76,7 @@ bool places_add(struct places *places, uint64_t start, uint64_t end)
 {
 	if (start >= end)
 		return true;
-	if (!ARRAY_ROOM(places->items, places->count))
-		return false;
-	places->items[places->count++] = (struct place){start, end};
-	return true;
+	return ARRAY_ADD(places->items, places->count, (struct place){start, end});
 }
 
 void places_prepare(struct places *places)
@@ -470,11 +467,10 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 		s->unknown = too_many;
 		return false;
 	}
-	if (!ARRAY_ROOM(s->finds, s->find_count)) {
+	if (!ARRAY_ADD(s->finds, s->find_count, (struct search_find){.at = at, .word = word})) {
 		s->no_memory = true;
 		return false;
 	}
-	s->finds[s->find_count++] = (struct search_find){.at = at, .word = word};
 	return true;
 }
 
@@ -528,11 +524,10 @@ static bool add_part(void *data, const struct place_image *image)
 		s->unknown = too_many;
 		return false;
 	}
-	if (!ARRAY_ROOM(s->parts, s->part_count)) {
+	if (!ARRAY_ADD(s->parts, s->part_count, part)) {
 		s->no_memory = true;
 		return false;
 	}
-	s->parts[s->part_count++] = part;
 	return true;
 }
 

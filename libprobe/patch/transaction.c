@@ -68,10 +68,7 @@ size_t semaphores_of(const struct selection *selection, const struct select_prob
 
 static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
 {
-	if (!ARRAY_ROOM(semaphores->items, semaphores->count))
-		return false;
-	semaphores->items[semaphores->count++] = change;
-	return true;
+	return ARRAY_ADD(semaphores->items, semaphores->count, change);
 }
 
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, uint64_t label, int by)
@@ -519,10 +516,7 @@ void transaction_end(struct transaction *t)
 
 bool transaction_count(struct transaction *t, uint64_t key, int by)
 {
-	if (!ARRAY_ROOM(t->counts, t->count_count))
-		return false;
-	t->counts[t->count_count++] = (struct transaction_count){key, by};
-	return true;
+	return ARRAY_ADD(t->counts, t->count_count, (struct transaction_count){key, by});
 }
 
 /* ---- The way back ----------------------------------------------------------------------- */

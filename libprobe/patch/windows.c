@@ -217,10 +217,10 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 		if (m && start < m->start)
 			start = m->start;
 		if (m) {
-			if (!ARRAY_ROOM(f->stacks, f->stack_count))
+			if (!ARRAY_ADD(f->stacks, f->stack_count,
+				    (struct frames_stack){
+					    start, end, is_threads(m, walk.starts[i], tp)}))
 				return false;
-			f->stacks[f->stack_count++] = (struct frames_stack){
-				start, end, is_threads(m, walk.starts[i], tp)};
 		}
 		walk.starts[i] = start;
 		walk.ends[i] = end;

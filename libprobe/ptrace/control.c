@@ -174,10 +174,8 @@ static struct probe_error *seize_process(
 			seize_ask_to_stop(&control->threads[control->count - 1]);
 		if (error || attached)
 			continue;
-		if (ARRAY_ROOM(control->passed, control->passed_count))
-			control->passed[control->passed_count++] =
-				(struct control_passed){pid, tid};
-		else
+		if (!ARRAY_ADD(control->passed, control->passed_count,
+			    (struct control_passed){pid, tid}))
 			error = probe_error_no_memory();
 	}
 	*new_ret += control->count - known;

@@ -108,10 +108,7 @@ static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent
 
 bool code_keep(struct code_taken *taken, struct code_extent extent)
 {
-	if (!ARRAY_ROOM(taken->items, taken->count))
-		return false;
-	taken->items[taken->count++] = extent;
-	return true;
+	return ARRAY_ADD(taken->items, taken->count, extent);
 }
 
 void code_release(struct code_taken *taken)

@@ -44,10 +44,7 @@ static const char *take_text(const char **at, const char *end)
 
 static bool add_name(struct registry_names *names, struct reg_name name)
 {
-	if (!ARRAY_ROOM(names->items, names->count))
-		return false;
-	names->items[names->count++] = name;
-	return true;
+	return ARRAY_ADD(names->items, names->count, name);
 }
 
 struct probe_error *registry_names(const struct registry *registry, struct registry_names *ret)
@@ -275,15 +272,13 @@ static bool add_note(
 {
 	struct sdt_notes *notes = &recall->notes;
 
-	if (!ARRAY_ROOM(notes->notes, notes->count))
-		return false;
-	notes->notes[notes->count++] = (struct sdt_note){.provider = name->provider,
-		.kind = sdt_kind_of(name->provider, name->name),
-		.name = name->name,
-		.args = "",
-		.pc = pc,
-		.semaphore = semaphore};
-	return true;
+	return ARRAY_ADD(notes->notes, notes->count,
+		(struct sdt_note){.provider = name->provider,
+			.kind = sdt_kind_of(name->provider, name->name),
+			.name = name->name,
+			.args = "",
+			.pc = pc,
+			.semaphore = semaphore});
 }
 
 /*

@@ -270,9 +270,8 @@ static struct probe_error *tell_of_child(
 
 		if (is_told(all, told, r->reason, r->provider, r->name, r->path))
 			continue;
-		if (!ARRAY_ROOM(all->refusals, all->refusal_count))
+		if (!ARRAY_ADD(all->refusals, all->refusal_count, *r))
 			return probe_error_no_memory();
-		all->refusals[all->refusal_count++] = *r;
 		*r = (struct probe_refusal){0};
 	}
 	return NULL;

@@ -411,10 +411,11 @@ static bool add_near(struct planning *p, struct plan *plan, struct plan_way *way
 		length = made_length(arch, code, plan, at);
 		if (!length || (at < low && at + length > low))
 			continue;
-		if (!ARRAY_ROOM(*made, *count))
+		if (!ARRAY_ADD(*made, *count,
+			    (struct made){.of = plan,
+				    .way = way,
+				    .plan = {.pc = at, .byte_count = length}}))
 			return false;
-		(*made)[(*count)++] = (struct made){
-			.of = plan, .way = way, .plan = {.pc = at, .byte_count = length}};
 		memcpy((*made)[*count - 1].plan.bytes, code->bytes + (at - code->range.start),
 			length);
 		low = at < low ? at : low;
