@@ -129,14 +129,13 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 static void drop_pages(struct change *change, const uint64_t *pages, size_t count)
 {
-	struct own_extent *extents = calloc(count + 1, sizeof(*extents));
+	AUTO_FREE struct own_extent *extents = calloc(count + 1, sizeof(*extents));
 
 	for (size_t i = 0; extents && i < count; i++)
 		extents[i] = (struct own_extent){pages[i], page_bytes(), OWN_NAMED, false, false};
 	/* If unmapping fails, the pages become orphans. */
 	if (extents)
 		probe_error_free(own_unmap(change, extents, count));
-	free(extents);
 }
 
 /*
@@ -740,10 +739,7 @@ static struct probe_error *write_all(
 		if (pieces[i].used && pieces[i].used <= CHANGE_PIECE_BYTES)
 			error = memory_write_code(
 				c->mem, pieces[i].start, pieces[i].bytes, pieces[i].used);
-	if (!error)
-		error = write_landings(a);
-	if (!error)
-		error = change_write_image(c, image);
+	error = error ?: write_landings(a) ?: change_write_image(c, image);
 	change_end_write(c, stops);
 	if (!error)
 		code_release(&c->taken); /* the registry now lists the memory of its own image */
@@ -783,12 +779,10 @@ struct probe_error *install_build(struct install *install)
 		pieces[count] = (struct piece){0};
 		error = build_module(install, i, end, &pieces[count++]);
 	}
-	if (!error)
-		error = announce(install);
-	if (!error)
-		error = write_all(install, pieces, count);
-	if (!error)
-		error = write_hops(install);
+	error = error
+		?: announce(install)
+		?: write_all(install, pieces, count)
+		?: write_hops(install);
 	for (size_t i = 0; i < count; i++)
 		free(pieces[i].bytes);
 	free(pieces);

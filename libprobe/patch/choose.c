@@ -145,7 +145,7 @@ static struct probe_error *read_sequences(struct unfit *u, pid_t pid)
 	struct probe_error *error = NULL;
 	struct served known AUTO(served_end);
 	size_t count;
-	int pagemap;
+	AUTO_FD int pagemap = -1;
 
 	served_begin(pid, &known);
 	if (!buffer)
@@ -155,8 +155,6 @@ static struct probe_error *read_sequences(struct unfit *u, pid_t pid)
 	for (size_t i = 0; i < count && !error; i++)
 		if (!segments[i].executable && (segments[i].writable || is_fixed))
 			error = search_segment(u, pagemap, &known, &segments[i], buffer);
-	if (pagemap >= 0)
-		close(pagemap);
 	return error;
 }
 
@@ -169,13 +167,10 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 	uint64_t start, uint64_t end)
 {
 	size_t size = end - start;
-	uint8_t *bytes = malloc(size);
-	bool answer = true;
+	AUTO_FREE uint8_t *bytes = malloc(size);
 
-	if (bytes && object_read(u->module->object, start, bytes, size) == size)
-		answer = question(bytes, size);
-	free(bytes);
-	return answer;
+	return !bytes || object_read(u->module->object, start, bytes, size) != size ||
+	       question(bytes, size);
 }
 
 /*
@@ -369,16 +364,13 @@ static struct probe_error *choose(
 static struct probe_error *read_found(const struct install *a, const struct plan *plans,
 	const size_t *sites, size_t count, struct edits *found)
 {
-	struct probe_error *error;
-
 	for (size_t i = 0; i < count; i++)
 		if (!edits_add(found,
 			    a->selection->sites[sites[i]].pc - plan_bytes_before(&plans[i]),
 			    plan_bytes_before(&plans[i]) + (size_t)plans[i].row +
 				    plans[i].byte_count))
 			return probe_error_no_memory();
-	error = edits_prepare(found);
-	return error ? error : edits_read(found, a->change->pid);
+	return edits_prepare(found) ?: edits_read(found, a->change->pid);
 }
 
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
@@ -424,18 +416,16 @@ static struct probe_error *choose_all(
 	struct module *module = install_module(a, sites[0]);
 	AUTO_FREE const struct sdt_note **notes = calloc(count, sizeof(*notes));
 	AUTO_FREE struct plan *plans = calloc(count, sizeof(*plans));
-	struct edits found = {0};
+	AUTO(edits_deinit) struct edits found = {0};
 	struct unfit unfit = {.arch = a->change->arch, .module = module};
 	struct probe_error *error = notes && plans ? NULL : probe_error_no_memory();
 
 	for (size_t i = 0; i < count && !error; i++)
 		notes[i] = s->sites[sites[i]].note;
-	if (!error)
-		error = install_plan_notes(module, notes, count, order, plans);
-	if (!error)
-		error = read_found(a, plans, sites, count, &found);
-	if (!error)
-		error = read_sequences(&unfit, a->change->pid);
+	error = error
+		?: install_plan_notes(module, notes, count, order, plans)
+		?: read_found(a, plans, sites, count, &found)
+		?: read_sequences(&unfit, a->change->pid);
 	for (size_t k = 0; k < 2 * count && !error; k++) {
 		size_t i = k % count;
 		struct select_site *site = &s->sites[sites[i]];
@@ -457,7 +447,6 @@ static struct probe_error *choose_all(
 			error = choose(a, sites[i], order, edits_found(&found, i));
 	}
 	free(unfit.sequences);
-	edits_deinit(&found);
 	return error;
 }
 
@@ -561,8 +550,8 @@ static bool is_elsewhere(const struct select_site *site, const struct reg_site *
 static struct probe_error *look_up_all(struct install *a)
 {
 	const struct registry *r = &a->change->registry;
-	enum site_state *states = NULL;
-	struct edits edits = {0};
+	AUTO_FREE enum site_state *states = NULL;
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct probe_error *error = install_make_plans(a->selection);
 
 	if (!error)
@@ -587,8 +576,6 @@ static struct probe_error *look_up_all(struct install *a)
 		else if (is_elsewhere(site, known))
 			select_refuse(site, "it is patched where its arguments are unknown");
 	}
-	edits_deinit(&edits);
-	free(states);
 	return error;
 }
 

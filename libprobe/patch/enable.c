@@ -202,10 +202,9 @@ static struct probe_error *enable_select(
 			request->pattern_count);
 	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
 	c->modules.only_enabled = disables;
-	if (!error)
-		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
-	if (!error)
-		error = select_check_arguments(ret);
+	error = error
+		?: select_probes(&c->modules, request->patterns, request->pattern_count, ret)
+		?: select_check_arguments(ret);
 	/* Nothing is left to do for wildcards that name no enabled function. */
 	for (size_t i = 0; i < request->pattern_count && !error; i++)
 		if (disables && (request->force || request->keep_going) &&
@@ -242,28 +241,22 @@ static struct probe_error *check_any(const struct change *c, const struct probe_
 static struct probe_error *enable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
 {
-	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
-	struct install install = install_of(&t, s, request);
+	AUTO(transaction_end) struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	AUTO(install_deinit) struct install install = install_of(&t, s, request);
 	struct probe_report before = *report;
 	struct probe_error *error;
 
 	t.atomic = request->atomic;
 	install.persistent = true;
-	error = report_drop_unread(s, request, false, c->pid, report);
-	if (!error)
-		error = toggles_take(&t, s, request, true, report);
-	if (!error)
-		error = split_known(&t, s, request, report);
+	error = report_drop_unread(s, request, false, c->pid, report)
+		?: toggles_take(&t, s, request, true, report)
+		?: split_known(&t, s, request, report);
 	install.served = report->probes > before.probes;
 	if (!error && s->probe_count)
 		error = install_add(&install, report);
 	else if (!error)
 		error = check_any(c, request, &before, report);
-	if (!error)
-		error = install_commit(&t);
-	install_deinit(&install);
-	transaction_end(&t);
-	return error;
+	return error ?: install_commit(&t);
 }
 
 /* Resets a report's counts to those in `before`. Refused sites stay in the report. */
@@ -278,20 +271,16 @@ static struct probe_error *enable_once(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct probe_report before = *report;
-	struct selection selection = {0};
-	struct probe_error *error;
-	struct change c;
+	AUTO(change_end) struct change c;
+	struct probe_error *error = change_begin(target, &c);
+	AUTO(selection_deinit) struct selection selection = {0};
 
-	error = change_begin(target, &c);
 	if (error)
 		return error;
-	error = install_heal(&c);
-	if (!error)
-		error = report_memory(report, &c);
-	if (!error)
-		error = enable_select(&c, request, false, &selection);
-	if (!error)
-		error = later_room(&c);
+	error = install_heal(&c)
+		?: report_memory(report, &c)
+		?: enable_select(&c, request, false, &selection)
+		?: later_room(&c);
 	if (!error) {
 		later_drop(target, request, &selection);
 		error = enable_selected(&c, &selection, request, report);
@@ -302,8 +291,6 @@ static struct probe_error *enable_once(struct probe_target *target,
 		note_modules(&c);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
-	selection_deinit(&selection);
-	change_end(&c);
 	return error;
 }
 
@@ -323,7 +310,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
-	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	AUTO_FREE uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
 	size_t count = addresses ? semaphores_of(s, probe, false, addresses) : 0;
 	bool ok = addresses != NULL;
 
@@ -336,7 +323,6 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 			*was_on_ret = true;
 		ok = semaphores_add(&t->semaphores, addresses[i], 0, 0);
 	}
-	free(addresses);
 	return ok ? NULL : probe_error_no_memory();
 }
 
@@ -347,13 +333,10 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 static struct probe_error *enable_mark_refused(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
 {
-	struct install install = install_of(t, s, request);
-	struct probe_error *error;
+	AUTO(install_deinit) struct install install = install_of(t, s, request);
 
 	install.alone = true;
-	error = install_plan(&install);
-	install_deinit(&install);
-	return error;
+	return install_plan(&install);
 }
 
 /*
@@ -457,7 +440,7 @@ static struct probe_error *note_users(
 static struct probe_error *disable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
 {
-	struct transaction t = transaction_of(c, TRANSACTION_ENDS);
+	AUTO(transaction_end) struct transaction t = transaction_of(c, TRANSACTION_ENDS);
 	struct probe_report before = *report;
 	struct probe_error *error;
 
@@ -466,14 +449,11 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	error = toggles_take(&t, s, request, false, report);
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&t, s, request);
-	if (!error)
-		error = lower_all(&t, s, request, report);
-	if (!error)
-		error = check_any(c, request, &before, report);
-	if (!error)
-		error = transaction_keep_way_back(&t);
-	if (!error)
-		error = uninstall(&t);
+	error = error
+		?: lower_all(&t, s, request, report)
+		?: check_any(c, request, &before, report)
+		?: transaction_keep_way_back(&t)
+		?: uninstall(&t);
 	if (error)
 		transaction_go_back(&t);
 	else if (request->force)
@@ -487,7 +467,6 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 				!site_is_wanted(&c->registry, site);
 	}
 	c->target->dropped = true;
-	transaction_end(&t);
 	return error;
 }
 
@@ -549,12 +528,11 @@ static struct probe_error *take_all(
 struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
-	struct selection selection = {0};
+	AUTO(change_end) struct change c;
+	struct probe_error *error = change_begin(target, &c);
+	AUTO(selection_deinit) struct selection selection = {0};
 	struct orphans orphans;
-	struct probe_error *error;
-	struct change c;
 
-	error = change_begin(target, &c);
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
@@ -569,8 +547,6 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 		error = disable_selected(&c, &selection, request, report);
 	error = probe_error_first(error, report_memory(report, &c));
 	report->stop_ns = c.stop_ns;
-	selection_deinit(&selection);
-	change_end(&c);
 	return error;
 }
 
@@ -613,10 +589,10 @@ struct update {
 /* Checks that the patterns of all actions match. */
 static struct probe_error *check_patterns(const struct update *u)
 {
-	const struct probe_pattern **patterns = calloc(2 * u->count + 1, sizeof(*patterns));
+	AUTO_FREE const struct probe_pattern **patterns =
+		calloc(2 * u->count + 1, sizeof(*patterns));
 	struct probe_request request = {.patterns = patterns};
-	struct selection named = {0};
-	struct probe_error *error = NULL;
+	AUTO(selection_deinit) struct selection named = {0};
 
 	if (!patterns)
 		return probe_error_no_memory();
@@ -628,10 +604,7 @@ static struct probe_error *check_patterns(const struct update *u)
 		if (u->actions[i].end)
 			patterns[request.pattern_count++] = u->actions[i].end;
 	}
-	error = enable_select(u->change, &request, false, &named);
-	selection_deinit(&named);
-	free(patterns);
-	return error;
+	return enable_select(u->change, &request, false, &named);
 }
 
 static struct probe_error *count_before(struct update *u)
@@ -758,7 +731,7 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 static struct probe_error *switch_part(const struct update *u, bool rise)
 {
 	struct probe_request request = *u->request;
-	struct selection selection = {0};
+	AUTO(selection_deinit) struct selection selection = {0};
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, &selection);
 	bool served = false;
 
@@ -790,14 +763,13 @@ static struct probe_error *switch_part(const struct update *u, bool rise)
 	if (!error && selection.probe_count)
 		error = rise ? enable_selected(u->change, &selection, &request, u->report)
 			     : disable_selected(u->change, &selection, &request, u->report);
-	selection_deinit(&selection);
 	return error;
 }
 
 static void undo(const struct update *u)
 {
 	struct probe_request request = *u->request;
-	struct probe_report unused = {0};
+	AUTO(probe_report_deinit) struct probe_report unused = {0};
 	struct update back = *u;
 
 	for (size_t i = 0; i < u->all.probe_count; i++) {
@@ -815,7 +787,6 @@ static void undo(const struct update *u)
 	probe_error_free(switch_part(&back, false));
 	/* --force had lowered these counts to 1. */
 	probe_error_free(switch_part(&back, true));
-	probe_report_deinit(&unused);
 }
 
 static struct probe_error *update_once(struct probe_target *target,
@@ -823,8 +794,8 @@ static struct probe_error *update_once(struct probe_target *target,
 	struct probe_report *report)
 {
 	struct probe_report before = *report;
-	struct probe_error *error;
-	struct change c;
+	AUTO(change_end) struct change c;
+	struct probe_error *error = change_begin(target, &c);
 	struct update u = {.change = &c,
 		.actions = actions,
 		.count = count,
@@ -832,14 +803,11 @@ static struct probe_error *update_once(struct probe_target *target,
 		.report = report,
 		.is_new = request->later || (target->held && !target->attached)};
 
-	error = change_begin(target, &c);
 	if (error)
 		return error;
-	error = install_heal(&c);
-	if (!error)
-		error = check_patterns(&u);
-	if (!error)
-		error = select_probes(&c.modules, NULL, 0, &u.all);
+	error = install_heal(&c)
+		?: check_patterns(&u)
+		?: select_probes(&c.modules, NULL, 0, &u.all);
 	if (!error && request->later)
 		error = later_room(&c);
 	later_drop(target, request, &u.all);
@@ -847,10 +815,9 @@ static struct probe_error *update_once(struct probe_target *target,
 		error = count_before(&u);
 	/* Wildcards leave out the same probes in disabling as in enabling. */
 	if (!error && note_names(&u)) {
-		struct transaction t = transaction_of(&c, TRANSACTION_ENDS);
+		AUTO(transaction_end) struct transaction t = transaction_of(&c, TRANSACTION_ENDS);
 
 		error = enable_mark_refused(&t, &u.all, request);
-		transaction_end(&t);
 	}
 	for (size_t i = 0; i < count && !error; i++)
 		error = act(&u, &actions[i]);
@@ -869,7 +836,6 @@ static struct probe_error *update_once(struct probe_target *target,
 		report->stop_ns = c.stop_ns;
 	selection_deinit(&u.all);
 	free(u.outcomes);
-	change_end(&c);
 	return error;
 }
 

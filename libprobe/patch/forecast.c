@@ -76,17 +76,12 @@ static struct probe_error *compare(
 static struct probe_error *plan_once(struct change *change, struct selection *selection, bool alone)
 {
 	static const struct probe_request request = {.keep_going = true};
-	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
-	struct install install = install_of(&t, selection, &request);
-	struct probe_error *error;
+	AUTO(transaction_end) struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	AUTO(install_deinit) struct install install = install_of(&t, selection, &request);
 
 	install.persistent = true;
 	install.alone = alone;
-	error = install_plan(&install);
-	code_release_all(&change->taken);
-	install_deinit(&install);
-	transaction_end(&t);
-	return error;
+	return install_plan(&install);
 }
 
 /*
@@ -119,15 +114,11 @@ static struct probe_error *forecast_read(
 		probe_target_close(target);
 		return error;
 	}
-	error = select_probes(&change.modules, list->patterns, list->pattern_count, &selection);
-	if (!error)
-		error = plan_once(&change, &selection, true);
-	if (!error)
-		error = add_all(selection.sites, selection.site_count, ret);
-	if (!error)
-		error = plan_once(&change, &selection, false);
-	if (!error)
-		error = compare(selection.sites, selection.site_count, ret);
+	error = select_probes(&change.modules, list->patterns, list->pattern_count, &selection)
+		?: plan_once(&change, &selection, true)
+		?: add_all(selection.sites, selection.site_count, ret)
+		?: plan_once(&change, &selection, false)
+		?: compare(selection.sites, selection.site_count, ret);
 	selection_deinit(&selection);
 	change_end(&change);
 	probe_target_close(target);
@@ -247,7 +238,7 @@ static struct probe_error *forecast_file(struct object *object, const struct sdt
 	AUTO_FREE struct plan *plans = calloc(room, sizeof(*plans));
 	AUTO_FREE struct select_site *sites = calloc(room, sizeof(*sites));
 	const struct arch *arch = arch_of_machine(object_machine(object));
-	struct claims claims = {0};
+	AUTO(claims_deinit) struct claims claims = {0};
 	struct probe_error *error;
 
 	if (!asked || !plans || !sites)
@@ -268,13 +259,10 @@ static struct probe_error *forecast_file(struct object *object, const struct sdt
 	/* Choose for each site alone, and then for all together. */
 	for (size_t i = 0; i < count; i++)
 		choose(arch, &claims, &sites[i]);
-	error = add_all(sites, count, ret);
-	if (!error)
-		error = choose_together(arch, &claims, sites, count);
-	if (!error)
-		error = choose_last(object, notes, arch, &claims, sites, count);
-	claims_deinit(&claims);
-	return error ? error : compare(sites, count, ret);
+	return add_all(sites, count, ret)
+		?: choose_together(arch, &claims, sites, count)
+		?: choose_last(object, notes, arch, &claims, sites, count)
+		?: compare(sites, count, ret);
 }
 
 /* ==== Detail ================================================================================== */

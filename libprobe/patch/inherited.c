@@ -66,8 +66,8 @@ static bool is_copy(const struct reg_session *session)
  */
 static bool has_copies(pid_t pid)
 {
-	struct registry registry = {0};
-	struct maps maps = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 	bool ours = !error && shared_any(&maps), found;
 
@@ -77,8 +77,6 @@ static bool has_copies(pid_t pid)
 	for (size_t i = 0; !error && i < registry.session_count; i++)
 		found = found || is_copy(&registry.sessions[i]);
 	probe_error_free(error);
-	registry_deinit(&registry);
-	maps_deinit(&maps);
 	return found;
 }
 
@@ -86,10 +84,8 @@ static struct probe_error *retire_copies(struct change *c)
 {
 	struct orphans orphans;
 	size_t frames;
-	struct probe_error *error = change_remove_frames(c, &frames);
+	struct probe_error *error = change_remove_frames(c, &frames) ?: orphans_remove(c, &orphans);
 
-	if (!error)
-		error = orphans_remove(c, &orphans);
 	if (error)
 		return error;
 	for (size_t i = 0; i < c->registry.session_count; i++)
@@ -168,7 +164,7 @@ static bool has_ended(pid_t pid)
 
 pid_t *inherited_heirs(uint64_t image)
 {
-	DIR *processes = procfs_processes();
+	AUTO_DIR DIR *processes = procfs_processes();
 	pid_t *heirs = NULL, pid = 0;
 	size_t count = 0;
 
@@ -182,14 +178,12 @@ pid_t *inherited_heirs(uint64_t image)
 			break;
 		}
 	} while (pid);
-	if (processes)
-		closedir(processes);
 	return heirs;
 }
 
 void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 {
-	DIR *processes = procfs_processes();
+	AUTO_DIR DIR *processes = procfs_processes();
 	pid_t pid;
 
 	memset(ret, 0, count * sizeof(*ret));
@@ -199,8 +193,6 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 		for (size_t i = 0; i < count; i++)
 			ret[i] += image && images[i] == image && !has_ended(pid);
 	}
-	if (processes)
-		closedir(processes);
 }
 
 /*
@@ -248,9 +240,7 @@ static void look_at(struct looking *looking, pid_t pid)
 	if (image && !found)
 		return;
 	found = image && has_copies(pid);
-	if (!found && !has_ended(pid))
-		return;
-	if (!ARRAY_ADD(looking->seen, looking->seen_count, pid))
+	if ((!found && !has_ended(pid)) || !ARRAY_ADD(looking->seen, looking->seen_count, pid))
 		return;
 	if (found && !try(looking, pid)) {
 		looking->busy = true;
@@ -263,14 +253,12 @@ static void look_at(struct looking *looking, pid_t pid)
 
 static void look_once(struct looking *looking)
 {
-	DIR *processes = procfs_processes();
+	AUTO_DIR DIR *processes = procfs_processes();
 	pid_t pid;
 
 	looking->again = looking->ended = looking->busy = false;
 	while ((pid = procfs_next_id(processes)))
 		look_at(looking, pid);
-	if (processes)
-		closedir(processes);
 }
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
@@ -309,8 +297,8 @@ static bool leave(bool *goes_on, pid_t failed)
 	*goes_on = false;
 	pthread_mutex_lock(&all.lock);
 	last = --all.going_on == 0;
-	if (failed && ARRAY_ROOM(all.failed, all.failed_count))
-		all.failed[all.failed_count++] = failed;
+	if (failed)
+		(void)ARRAY_ADD(all.failed, all.failed_count, failed);
 	pthread_mutex_unlock(&all.lock);
 	return last;
 }
@@ -329,8 +317,7 @@ struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_repo
 		return NULL;
 	pthread_mutex_lock(&all.lock);
 	for (size_t i = 0; i < all.failed_count; i++)
-		if (ARRAY_ROOM(looking.seen, looking.seen_count))
-			looking.seen[looking.seen_count++] = all.failed[i];
+		(void)ARRAY_ADD(looking.seen, looking.seen_count, all.failed[i]);
 	pthread_mutex_unlock(&all.lock);
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;)

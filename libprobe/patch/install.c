@@ -411,15 +411,13 @@ static bool is_in_the_way(const struct commit *c)
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
-	struct probe_error *error;
 
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
 	/* The kernel will write into the session's data, so check that its memory is still ours. */
-	error = change_confirm(a->change);
-	return error ? error
-		     : threads_check_counter(
-			       a->change, session->data + offsetof(struct data_header, answer));
+	return change_confirm(a->change)
+		       ?: threads_check_counter(
+				  a->change, session->data + offsetof(struct data_header, answer));
 }
 
 /* Checks everything during the stop, for transaction_commit(). */
@@ -449,12 +447,10 @@ static struct probe_error *look(void *data, bool *again_ret)
 		if (!error && calls_kernel)
 			error = threads_check_dispatch(change);
 	}
-	if (!error)
-		error = transaction_read(c->transaction);
-	if (!error)
-		error = verify(c);
-	if (!error)
-		error = windows_read(&c->transaction->windows, change);
+	error = error
+		?: transaction_read(c->transaction)
+		?: verify(c)
+		?: windows_read(&c->transaction->windows, change);
 	*again_ret = !error && is_in_the_way(c);
 	return error;
 }
@@ -463,16 +459,13 @@ static struct probe_error *look(void *data, bool *again_ret)
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
-	struct probe_error *error = prepare_text(&c);
+	struct probe_error *error;
 
-	if (!error)
-		error = prepare_registry(&c);
-	if (!error)
-		error = transaction_prepare(t);
-	if (!error)
-		error = transaction_read(t);
-	if (!error)
-		error = verify(&c);
+	error = prepare_text(&c)
+		?: prepare_registry(&c)
+		?: transaction_prepare(t)
+		?: transaction_read(t)
+		?: verify(&c);
 	/* With several turns, the bytes change between two looks. */
 	if (!error && t->turns < 2)
 		error = edits_note(&t->text);
@@ -481,10 +474,9 @@ static struct probe_error *install_patch(struct transaction *t)
 		/* A library that was missing may be mapped again by now. */
 		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
 	}
-	if (!error)
-		error = prepare_windows(&c);
-	if (!error)
-		error = transaction_commit(t, look, &c,
+	error = error
+		?: prepare_windows(&c)
+		?: transaction_commit(t, look, &c,
 			"a signal handler would return into the bytes that a patch replaces");
 	for (const struct install *a = error ? t->installs : NULL; a; a = a->next)
 		forget_semaphores(a);
@@ -510,7 +502,7 @@ static bool any_closed(const struct install *installs)
 {
 	const struct change *change = installs->change;
 	bool closed = false;
-	struct modules now = {0};
+	AUTO(modules_deinit) struct modules now = {0};
 	struct probe_error *error = modules_read(change->pid, change->target->files, &now);
 
 	for (const struct install *a = installs; a && !error && !closed; a = a->next)
@@ -526,7 +518,6 @@ static bool any_closed(const struct install *installs)
 			closed = !found;
 		}
 	probe_error_free(error);
-	modules_deinit(&now);
 	return closed;
 }
 
@@ -673,10 +664,9 @@ static struct probe_error *create_session(struct install *install)
 		error = data_lay_out_part(&session, probes, install->data.parts[i]);
 		has_flights |= install->data.parts[i]->layout.flights != 0;
 	}
-	if (!error)
-		error = make_home(install);
-	if (!error)
-		error = change_map_data(c, session.data_size, &file, install->caller != 0,
+	error = error
+		?: make_home(install)
+		?: change_map_data(c, session.data_size, &file, install->caller != 0,
 			&session.data, &install->data.fd);
 	if (error)
 		return error;
@@ -771,12 +761,8 @@ struct probe_error *install_heal(struct change *change)
 
 	if (!error && orphans.mappings)
 		error = change_reread_maps(change);
-	if (!error &&
-		(uninstall_find_stale(change) || uninstall_has_leftovers(&change->registry))) {
-		error = uninstall_unreferenced(change);
-		if (!error)
-			error = change_reread_maps(change);
-	}
+	if (!error && (uninstall_find_stale(change) || uninstall_has_leftovers(&change->registry)))
+		error = uninstall_unreferenced(change) ?: change_reread_maps(change);
 	return error;
 }
 
@@ -823,13 +809,9 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 
 	for (int i = 0; i < PLAN_TRIES && !error && again; i++) {
 		install->puns.none = i == PLAN_TRIES - 1;
-		error = install_plan(install);
-		if (!error)
-			error = puns_map(install, &again);
+		error = install_plan(install) ?: puns_map(install, &again);
 	}
-	error = closed_error(install, error);
-	if (!error)
-		error = install_refusals(install, report);
+	error = closed_error(install, error) ?: install_refusals(install, report);
 	if (error)
 		puns_drop(install);
 	return error;
@@ -839,10 +821,8 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 {
 	const struct registry *r = &install->change->registry;
 	struct data_arenas arenas = {0};
-	struct probe_error *error = change_judge(install->change);
+	struct probe_error *error = change_judge(install->change) ?: renew_guard(install);
 
-	if (!error)
-		error = renew_guard(install);
 	if (!error && !install->session)
 		error = create_session(install);
 	if (!error)
@@ -924,9 +904,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 				  "unmapped it: the session has ended"
 				: "process %d: another controller has ended the session",
 			c->pid);
-	error = check_leftovers(c);
-	if (!error)
-		error = plan_and_map(install, report);
+	error = check_leftovers(c) ?: plan_and_map(install, report);
 	if (error)
 		return error;
 	for (size_t i = 0; i < install->selection->probe_count; i++)

@@ -62,7 +62,7 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 /* Reads the semaphores of the sites from `first` on. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *read_semaphores(struct probe_list *list, int pid, size_t first)
 {
-	struct edits edits = {0};
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct probe_error *error = NULL, *unread = NULL;
 	size_t at = 0;
 
@@ -86,7 +86,6 @@ static struct probe_error *read_semaphores(struct probe_list *list, int pid, siz
 		set_refcount(&list->sites[i], value);
 	}
 	probe_error_free(unread);
-	edits_deinit(&edits);
 	return error;
 }
 
@@ -154,12 +153,9 @@ static void add_references(struct probe_list *list, struct served *known,
 static struct probe_error *read_registry(
 	struct probe_list *list, int pid, size_t first, struct registry *ret)
 {
-	struct maps maps = {0};
-	struct probe_error *error = maps_read(pid, &maps);
+	AUTO(maps_deinit) struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps) ?: registry_load(pid, &maps, ret);
 
-	if (!error)
-		error = registry_load(pid, &maps, ret);
-	maps_deinit(&maps);
 	if (!error || (error->code != PROBE_ERROR_FORMAT && error->code != PROBE_ERROR_PERMISSION))
 		return error;
 	probe_error_free(error);
@@ -172,9 +168,9 @@ static struct probe_error *read_registry(
 /* Fills in enabled, refcount, plan and state_known of sites from `first` on, without a stop. */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
-	enum site_state *states = NULL;
-	struct registry registry = {0};
-	struct edits edits = {0};
+	AUTO_FREE enum site_state *states = NULL;
+	AUTO(registry_deinit) struct registry registry = {0};
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct served known AUTO(served_end);
 	struct probe_error *error;
 	bool busy;
@@ -182,21 +178,16 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 	served_begin(pid, &known);
 	if (first == list->site_count)
 		return NULL;
-	error = read_semaphores(list, pid, first);
-	if (!error)
-		error = read_registry(list, pid, first, &registry);
+	error = read_semaphores(list, pid, first) ?: read_registry(list, pid, first, &registry);
 	busy = registry.site_count && lock_is_taken(pid);
 	if (!error && registry.site_count)
 		error = site_read_all(&registry, pid, &edits, &states);
-	edits_deinit(&edits);
 	/* While a controller changes the process, use only the registry. */
 	if (!error && states && (busy || lock_is_taken(pid) || registry_is_stale(&registry, pid))) {
 		free(states);
 		states = NULL;
 	}
 	add_references(list, &known, &registry, states, first);
-	free(states);
-	registry_deinit(&registry);
 	return error;
 }
 
@@ -442,10 +433,9 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 	struct list_file file = {.fd = -1};
 	struct object *object = NULL;
 	struct probe_error *error;
-	int fd;
-
 	/* O_NONBLOCK: do not wait at a FIFO. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "%s: there is no such file", path);
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
@@ -453,16 +443,12 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 			PROBE_ERROR_PERMISSION, "%s: not allowed to read this file", path);
 	if (fd < 0)
 		return probe_error_system(errno, "cannot open %s", path);
-	error = check_elf(fd, path);
-	if (!error)
-		error = object_open_fd(fd, path, &object);
-	if (!error)
-		error = sdt_read(object, &file.notes);
-	if (!error)
-		error = add_file(list, object, &file, NULL, 0);
+	error = check_elf(fd, path)
+		?: object_open_fd(fd, path, &object)
+		?: sdt_read(object, &file.notes)
+		?: add_file(list, object, &file, NULL, 0);
 	if (object)
 		object_close(object);
-	close(fd);
 	return error;
 }
 
@@ -504,13 +490,13 @@ static struct probe_error *add_module(
 struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 {
 	size_t first = list->site_count;
-	struct registry registry = {0};
-	struct modules modules = {0};
-	struct maps maps = {0};
-	struct probe_error *error = maps_read(pid, &maps);
+	AUTO(registry_deinit) struct registry registry = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
+	struct probe_error *error;
 
-	if (!error)
-		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
+	error = maps_read(pid, &maps)
+			?: modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
 	/* Without the registry, trust all files. The probes' state will show the error. */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
@@ -518,10 +504,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 		error = recall_probes(&modules, pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules, &modules.items[i], pid);
-	registry_deinit(&registry);
-	modules_deinit(&modules);
-	maps_deinit(&maps);
-	return error ? error : list_read_state(list, pid, first);
+	return error ?: list_read_state(list, pid, first);
 }
 
 /* ==== Needed ================================================================================== */

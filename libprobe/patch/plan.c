@@ -632,9 +632,8 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: probes of this machine type can be listed, not enabled",
 			object_path(object));
-	error = rows_init(object, arch, all, notes, count, &rows);
-	if (!error)
-		error = plan_rows(&p, &rows, notes, count, ret);
+	error = rows_init(object, arch, all, notes, count, &rows)
+			?: plan_rows(&p, &rows, notes, count, ret);
 	p.plans = ret;
 	p.count = count;
 	if (!error)

@@ -71,8 +71,8 @@ static bool add(struct mending *m, const struct change *change, const struct reg
 static struct probe_error *find(struct mending *m, const struct change *change)
 {
 	const struct registry *r = &change->registry;
-	enum site_state *states = NULL;
-	struct edits edits = {0};
+	AUTO_FREE enum site_state *states = NULL;
+	AUTO(edits_deinit) struct edits edits = {0};
 	struct probe_error *error = site_read_all(r, change->pid, &edits, &states);
 
 	m->sites = calloc(r->site_count + 1, sizeof(*m->sites));
@@ -86,8 +86,6 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 					site_is_mixed(&r->sites[i], edits_found(&edits, i)))) &&
 			site_is_wanted(r, &r->sites[i]) && !add(m, change, &r->sites[i]))
 			error = probe_error_no_memory();
-	edits_deinit(&edits);
-	free(states);
 	return error;
 }
 
@@ -124,10 +122,8 @@ static struct probe_error *look(void *data, bool *again_ret)
 {
 	struct mending *m = data;
 	struct transaction *t = &m->transaction;
-	struct probe_error *error = transaction_read(t);
+	struct probe_error *error = transaction_read(t) ?: windows_read(&t->windows, t->change);
 
-	if (!error)
-		error = windows_read(&t->windows, t->change);
 	if (error)
 		return error;
 	frames_sort(&t->windows.frames);
@@ -165,15 +161,11 @@ static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 
 	*count_ret = 0;
 	if (!error && m.count) {
-		error = transaction_prepare(t);
-		if (!error)
-			error = transaction_read(t);
-		if (!error)
-			error = edits_pretouch(&t->text, change->mem);
-		if (!error)
-			error = prepare_windows(&m);
-		if (!error)
-			error = transaction_commit(t, look, &m,
+		error = transaction_prepare(t)
+			?: transaction_read(t)
+			?: edits_pretouch(&t->text, change->mem)
+			?: prepare_windows(&m)
+			?: transaction_commit(t, look, &m,
 				"a thread does not leave the bytes that a patch replaces");
 	}
 	for (size_t i = 0; i < m.count && !error; i++)
@@ -264,7 +256,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;
-	struct maps maps = {0};
+	AUTO(maps_deinit) struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 	struct orphans orphans = {0};
 	bool found = !error && shared_any(&maps);
@@ -272,7 +264,6 @@ static bool is_touched(pid_t pid)
 	if (!error && !found)
 		orphans_count(pid, &maps, &none, &orphans);
 	probe_error_free(error);
-	maps_deinit(&maps);
 	return found || orphans.descriptors;
 }
 
@@ -283,7 +274,7 @@ static bool is_touched(pid_t pid)
 static struct probe_error *repair_children(
 	const struct probe_target *target, struct probe_repair *ret)
 {
-	pid_t *children = children_apart(target->pid);
+	AUTO_FREE pid_t *children = children_apart(target->pid);
 	struct probe_error *error = NULL, *busy = NULL;
 
 	for (size_t i = 0; children && children[i] && !error; i++) {
@@ -309,7 +300,6 @@ static struct probe_error *repair_children(
 			error = NULL;
 		}
 	}
-	free(children);
 	return probe_error_first(error, busy);
 }
 
@@ -332,47 +322,41 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 static struct probe_error *count_frames(
 	struct probe_target *target, const struct maps *maps, size_t *ret)
 {
-	struct modules modules = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
 	struct rooms rooms = {0};
-	struct probe_error *error = modules_read_mapped(target->pid, maps, target->files, &modules);
+	struct probe_error *error;
 
-	if (!error)
-		error = rooms_find(target->pid, -1, maps, &modules, false, &rooms);
+	error = modules_read_mapped(target->pid, maps, target->files, &modules)
+			?: rooms_find(target->pid, -1, maps, &modules, false, &rooms);
 	*ret = rooms.left_count;
-	modules_deinit(&modules);
 	return error;
 }
 
 static struct probe_error *find_lost(struct probe_target *target, const struct maps *maps,
 	struct registry *registry, bool *lost_ret)
 {
-	struct modules modules = {0};
-	struct probe_error *error = NULL;
+	AUTO(modules_deinit) struct modules modules = {0};
 
 	if (registry->home)
 		return own_check(target->pid, -1, maps, registry, lost_ret);
 	if (!shared_any(maps))
 		return NULL;
-	error = modules_read_mapped(procfs_living(target->pid), maps, target->files, &modules);
-	if (!error)
-		error = lost_find(target->pid, maps, &modules, registry, lost_ret);
-	modules_deinit(&modules);
-	return error;
+	return modules_read_mapped(procfs_living(target->pid), maps, target->files, &modules)
+		       ?: lost_find(target->pid, maps, &modules, registry, lost_ret);
 }
 
 struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
 {
 	bool busy = lock_is_taken(target->pid);
-	struct registry registry = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
 	struct orphans orphans = {0};
-	struct maps maps = {0};
-	struct probe_error *error = maps_read(target->pid, &maps);
+	AUTO(maps_deinit) struct maps maps = {0};
+	struct probe_error *error;
 	size_t frames = 0;
 	bool lost = false;
 
 	*ret = (struct probe_stale){0};
-	if (!error)
-		error = registry_load(target->pid, &maps, &registry);
+	error = maps_read(target->pid, &maps) ?: registry_load(target->pid, &maps, &registry);
 	/* The registry may be newer than the mappings, so read them again. */
 	if (!error && registry.home) {
 		maps_deinit(&maps);
@@ -397,8 +381,6 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		/* Another controller may just have unmapped the memory that seems lost. */
 		*ret = (struct probe_stale){0};
 	}
-	registry_deinit(&registry);
-	maps_deinit(&maps);
 	return error;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/registry/registry.h"
@@ -202,15 +203,14 @@ bool attempt_next(struct attempt *attempt)
 struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data)
 {
-	struct maps maps = {0};
-	struct modules modules = {0};
-	struct registry registry = {0};
-	struct probe_error *error = maps_read(target->pid, &maps);
+	AUTO(maps_deinit) struct maps maps = {0};
+	AUTO(modules_deinit) struct modules modules = {0};
+	AUTO(registry_deinit) struct registry registry = {0};
+	struct probe_error *error;
 
-	if (!error)
-		error = modules_read_mapped(procfs_living(target->pid), &maps, NULL, &modules);
-	if (!error)
-		error = registry_load(target->pid, &maps, &registry);
+	error = maps_read(target->pid, &maps)
+		?: modules_read_mapped(procfs_living(target->pid), &maps, NULL, &modules)
+		?: registry_load(target->pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = module_read_notes(&modules.items[i]);
 	if (!error)
@@ -222,8 +222,5 @@ struct probe_error *probe_target_unread(struct probe_target *target,
 			visit(&(struct probe_unread){module->path, module->reason, module->unnamed},
 				data);
 	}
-	registry_deinit(&registry);
-	modules_deinit(&modules);
-	maps_deinit(&maps);
 	return error;
 }

@@ -45,6 +45,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -420,10 +421,8 @@ size_t pages_look(struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret
 {
 	size_t count = p->by_entries ? SIZE_MAX : scan(p, at, end, next_ret);
 
-	if (count != SIZE_MAX)
-		return count;
 	/* Older kernels have no PAGEMAP_SCAN, and some mappings do not support it. */
-	return read_entries(p, at, end, next_ret);
+	return count != SIZE_MAX ? count : read_entries(p, at, end, next_ret);
 }
 
 /* ==== Search ================================================================================== */
@@ -652,7 +651,7 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
 	uint64_t bias = m->offset - m->start, from, to;
-	int fd = backing_open(&s->backing, m);
+	AUTO_FD int fd = backing_open(&s->backing, m);
 	struct stat st;
 
 	if (fd < 0) {
@@ -678,7 +677,6 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 			search_run(s, low < start || low > eof ? start : low,
 				after < end ? after : end);
 	}
-	close(fd);
 }
 
 /* Returns how [start, end) is read, or BY_PAGES if unknown, and its mapping. */
@@ -726,14 +724,10 @@ static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 static uint64_t measure_file(
 	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
-	uint64_t bias = m->offset - m->start, bytes = UINT64_MAX;
-	int fd = backing_open(&s->backing, m);
+	uint64_t bias = m->offset - m->start;
+	AUTO_FD int fd = backing_open(&s->backing, m);
 
-	if (fd >= 0) {
-		bytes = backing_data(fd, start + bias, end + bias);
-		close(fd);
-	}
-	return bytes;
+	return fd < 0 ? UINT64_MAX : backing_data(fd, start + bias, end + bias);
 }
 
 uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)

@@ -56,9 +56,7 @@ static struct probe_error *read_all_semaphores(
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
 	}
 	error = ok ? edits_prepare(edits) : probe_error_no_memory();
-	if (!error)
-		error = edits_read(edits, pid);
-	return error;
+	return error ?: edits_read(edits, pid);
 }
 
 static bool may_have_toggle(const struct selection *s, const struct select_site *site)
@@ -101,12 +99,10 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 		if (may_have_toggle(s, &s->sites[i]) &&
 			!edits_add(&view->toggles, s->sites[i].pc + arch_host()->toggle->offset, 1))
 			error = probe_error_no_memory();
-	if (!error)
-		error = edits_prepare(&view->toggles);
-	if (!error)
-		error = edits_read(&view->toggles, pid);
-	if (!error)
-		error = site_read_all(r, pid, &view->text, &view->states);
+	error = error
+		?: edits_prepare(&view->toggles)
+		?: edits_read(&view->toggles, pid)
+		?: site_read_all(r, pid, &view->text, &view->states);
 	view->counters = calloc(r->session_count + 1, sizeof(*view->counters));
 	view->gathered = calloc(r->session_count + 1, sizeof(*view->gathered));
 	if (!error && !(view->counters && view->gathered))
@@ -170,19 +166,15 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
 		bool busy = lock_is_taken(pid), any_inconsistent = false;
-		struct probe_error *error = maps_read(pid, &look->maps);
+		struct probe_error *error;
 
-		if (!error)
-			error = modules_read_mapped(
-				procfs_living(pid), &look->maps, NULL, &look->modules);
-		if (!error)
-			error = registry_load(pid, &look->maps, &look->registry);
-		if (!error)
-			error = recall_probes(&look->modules, pid, &look->maps, &look->registry);
-		if (!error)
-			error = select_probes(&look->modules, NULL, 0, &look->selection);
-		if (!error)
-			error = sites_view_read(
+		error = maps_read(pid, &look->maps)
+			?: modules_read_mapped(
+				procfs_living(pid), &look->maps, NULL, &look->modules)
+			?: registry_load(pid, &look->maps, &look->registry)
+			?: recall_probes(&look->modules, pid, &look->maps, &look->registry)
+			?: select_probes(&look->modules, NULL, 0, &look->selection)
+			?: sites_view_read(
 				&look->view, pid, &look->maps, &look->registry, &look->selection);
 		for (size_t k = 0; k < look->registry.site_count && !error; k++)
 			any_inconsistent |=
@@ -327,7 +319,7 @@ static struct probe_error *probe_states(
 	const struct registry *r = &look->registry;
 	const struct selection *s = &look->selection;
 	const struct sites_view *view = &look->view;
-	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	AUTO_FREE uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
 	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
 	size_t at = 0, toggle = 0;
 
@@ -347,7 +339,6 @@ static struct probe_error *probe_states(
 		states[i].uncounted = known ? !find_hits(view, r, known, &states[i].hits)
 					    : states[i].enabled || states[i].patched;
 	}
-	free(addresses);
 	return error;
 }
 
@@ -355,7 +346,7 @@ struct probe_error *probe_target_status(
 	struct probe_target *target, struct probe_status **ret, size_t *count_ret)
 {
 	struct probe_status *states = NULL;
-	struct look look = {0};
+	AUTO(look_deinit) struct look look = {0};
 	struct probe_error *error = look_at(target->pid, &look);
 
 	if (!error) {
@@ -368,7 +359,6 @@ struct probe_error *probe_target_status(
 		*ret = states;
 		*count_ret = look.selection.probe_count;
 	}
-	look_deinit(&look);
 	return error;
 }
 
@@ -413,7 +403,7 @@ static void hand_over(const struct look *look, struct probe_bad_site *bad,
 struct probe_error *probe_target_bad_sites(struct probe_target *target,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {
-	struct look look = {0};
+	AUTO(look_deinit) struct look look = {0};
 	struct probe_error *error = look_at(target->pid, &look);
 
 	for (size_t i = 0; i < look.registry.site_count && !error; i++) {
@@ -433,6 +423,5 @@ struct probe_error *probe_target_bad_sites(struct probe_target *target,
 		bad.path = module->path;
 		hand_over(&look, &bad, visit, data);
 	}
-	look_deinit(&look);
 	return error;
 }

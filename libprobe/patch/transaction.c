@@ -224,21 +224,17 @@ bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, ui
 
 size_t semaphores_short(const struct registry *registry, pid_t pid)
 {
-	struct semaphores all = {0};
-	struct probe_error *error = NULL;
+	AUTO(semaphores_deinit) struct semaphores all = {0};
+	struct probe_error *error = semaphores_add_all(&all, registry) ? semaphores_prepare(&all)
+								       : probe_error_no_memory();
 	size_t count = 0;
 
-	if (!semaphores_add_all(&all, registry))
-		error = probe_error_no_memory();
-	if (!error)
-		error = semaphores_prepare(&all);
 	semaphores_keep(&all, registry, false);
 	if (!error)
 		error = semaphores_read(&all, pid);
 	for (size_t i = 0; i < all.edits.count && !error; i++)
 		count += edits_found(&all.edits, i) && all.edits.items[i].is_write;
 	probe_error_free(error);
-	semaphores_deinit(&all);
 	return count;
 }
 
@@ -344,7 +340,7 @@ struct handlers {
 static struct probe_error *look_at_probe(const struct change *change, struct selection *s,
 	const struct select_probe *probe, struct handlers *ret)
 {
-	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	AUTO_FREE uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
 	size_t count = addresses ? semaphores_of(s, probe, true, addresses) : 0;
 
 	*ret = (struct handlers){0};
@@ -368,7 +364,6 @@ static struct probe_error *look_at_probe(const struct change *change, struct sel
 		if (value > ret->count)
 			ret->count = value;
 	}
-	free(addresses);
 	return addresses ? NULL : probe_error_no_memory();
 }
 
@@ -767,10 +762,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 		probe_error_free(error);
 	}
 	error = t->change->stopped ? NULL : change_stop(t->change);
-	if (!error)
-		error = transaction_read(t);
-	if (!error)
-		error = transaction_write(t);
+	error = error ?: transaction_read(t) ?: transaction_write(t);
 	change_resume(t->change);
 	return error;
 }

@@ -495,9 +495,7 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	if (count)
 		error = change_store(change, true);
 	/* no thread comes to the pages of these puns, and the registry no longer lists them */
-	if (!error)
-		error = change_unmap_arenas(change, puns, count);
-	return error ? error : collect(change);
+	return error ?: change_unmap_arenas(change, puns, count) ?: collect(change);
 }
 
 bool uninstall_has_leftovers(const struct registry *registry)
@@ -559,9 +557,7 @@ struct probe_error *uninstall(struct transaction *t)
 
 struct probe_error *uninstall_unreferenced(struct change *change)
 {
-	struct transaction t = transaction_of(change, TRANSACTION_ENDS);
-	struct probe_error *error = uninstall(&t);
+	AUTO(transaction_end) struct transaction t = transaction_of(change, TRANSACTION_ENDS);
 
-	transaction_end(&t);
-	return error;
+	return uninstall(&t);
 }

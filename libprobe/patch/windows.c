@@ -216,12 +216,10 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 		end = stack_end(f, m, walk.starts[i], tp);
 		if (m && start < m->start)
 			start = m->start;
-		if (m) {
-			if (!ARRAY_ADD(f->stacks, f->stack_count,
-				    (struct frames_stack){
-					    start, end, is_threads(m, walk.starts[i], tp)}))
-				return false;
-		}
+		if (m && !ARRAY_ADD(f->stacks, f->stack_count,
+				 (struct frames_stack){
+					 start, end, is_threads(m, walk.starts[i], tp)}))
+			return false;
 		walk.starts[i] = start;
 		walk.ends[i] = end;
 		search_stack(&walk, start, end, m && m->is_shared);
@@ -453,7 +451,7 @@ struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, 
 {
 	const struct place_visitor visitor = {doubts, doubts_on_word, NULL, .maps = NULL};
 	struct probe_error *error = NULL;
-	struct places *places;
+	AUTO_FREE struct places *places = NULL;
 	bool ok;
 
 	*settled_ret = false;
@@ -481,7 +479,6 @@ struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, 
 	*settled_ret = !error;
 	if (places)
 		places_deinit(places);
-	free(places);
 	return error;
 }
 
@@ -524,17 +521,13 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	struct probe_error *error;
 	const char *why;
 	char text[160];
-	bool handlers;
-	int status;
+	AUTO_FD int status = -1;
 
 	if (w->looked)
 		return w->reason;
 	w->looked = true;
 	status = open_file(change->pid, "status");
-	handlers = has_handlers(status); /* true if the file cannot be read */
-	if (status >= 0)
-		close(status);
-	if (!handlers)
+	if (!has_handlers(status)) /* true if the file cannot be read */
 		return NULL;
 	error = search_open(
 		change->pid, change->mem, &w->places, change->registry.guard, &w->search);
@@ -706,7 +699,7 @@ static bool add_stub(
 	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
 	uint64_t start = stub->start, end = stub->start + stub->size;
 	size_t step = change->arch->insn_align, got;
-	uint8_t *code;
+	AUTO_FREE uint8_t *code = NULL;
 	bool ok = true;
 
 	if (!is_call || !session || !(session->flags & REG_SESSION_CALLS))
@@ -721,7 +714,6 @@ static bool add_stub(
 		ok = places_add(places, start, stub->start + i);
 		start = stub->start + i + 1;
 	}
-	free(code);
 	return ok && places_add(places, start, end);
 }
 
@@ -863,7 +855,6 @@ struct probe_error *quiet_open(
 	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret)
 {
 	const struct registry *r = &change->registry;
-	struct probe_error *error;
 
 	*ret = (struct quiet){.sites = sites, .stubs = stubs};
 	ret->busy = (struct busy){.sites = calloc(r->site_count + 1, sizeof(bool)),
@@ -872,9 +863,9 @@ struct probe_error *quiet_open(
 	if (!ret->busy.sites || !ret->busy.stubs || !ret->busy.calling ||
 		!busy_places(&ret->places, change, sites, stubs))
 		return probe_error_no_memory();
-	error = frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames);
-	return error ? error
-		     : search_open(change->pid, change->mem, &ret->places, r->guard, &ret->search);
+	return frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames)
+		       ?: search_open(
+				  change->pid, change->mem, &ret->places, r->guard, &ret->search);
 }
 
 void quiet_close(struct quiet *quiet)

@@ -719,9 +719,7 @@ struct probe_error *control_stop(pid_t pid, pid_t lender, uint64_t patience_ns, 
 	control_let_late_go();
 	move_threads(&late, pid, ret);
 	for (;; pause *= 2) {
-		error = await_unblocked(ret, &patience);
-		if (!error)
-			error = stop_all(ret, &again);
+		error = await_unblocked(ret, &patience) ?: stop_all(ret, &again);
 		if (error || !again)
 			return error;
 		if (patience_is_over(&patience)) {

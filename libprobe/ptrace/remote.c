@@ -195,9 +195,8 @@ void prepared_touch(pid_t pid, const struct control_coming *coming)
 
 		if (!w->size)
 			continue;
-		error = memory_read_code(rooms->mem, w->room.start, w->before, w->size);
-		if (!error)
-			error = memory_write_code(rooms->mem, w->room.start, w->before, 1);
+		error = memory_read_code(rooms->mem, w->room.start, w->before, w->size)
+				?: memory_write_code(rooms->mem, w->room.start, w->before, 1);
 		probe_error_free(error);
 	}
 	prepared_forget(p);
@@ -603,9 +602,7 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 		return error;
 	calls[0].is_unseen = calls[1].is_unseen = true;
 	calls[0].result = calls[1].result = 0;
-	error = control_let_pass(control, &first);
-	if (!error)
-		error = lead_away(control, p);
+	error = control_let_pass(control, &first) ?: lead_away(control, p);
 	/* The thread still returns through the frames: the next controller removes them. */
 	if (error)
 		prepared_forget(p);

@@ -673,16 +673,12 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 		error = lock_target(target, &ret->lock);
 	if (!error && !target->alone)
 		error = check_process(ret);
-	if (!error)
-		error = open_memory(ret);
-	if (!error)
-		error = read_modules(ret);
-	if (!error)
-		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
-	if (!error)
-		error = change_load(ret);
-	if (!error)
-		error = check_target(ret);
+	error = error
+		?: open_memory(ret)
+		?: read_modules(ret)
+		?: change_need_descriptors(ret, CHANGE_DESCRIPTORS)
+		?: change_load(ret)
+		?: check_target(ret);
 	if (!error)
 		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
 				      : seccomp_look(ret->pid, &ret->seccomp);
@@ -716,13 +712,7 @@ struct probe_error *change_look(struct probe_target *target, struct change *ret)
 	*ret = no_change;
 	ret->target = target;
 	ret->pid = procfs_living(target->pid);
-	error = open_memory(ret);
-	if (!error)
-		error = read_modules(ret);
-	if (!error)
-		error = change_load(ret);
-	if (!error)
-		error = check_target(ret);
+	error = open_memory(ret) ?: read_modules(ret) ?: change_load(ret) ?: check_target(ret);
 	if (error)
 		change_end(ret);
 	return error;
@@ -754,9 +744,7 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 	if (target->held)
 		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
 			target->attached ? "attached to" : "held");
-	error = change_begin(target, &c);
-	if (!error)
-		error = change_stop(&c);
+	error = change_begin(target, &c) ?: change_stop(&c);
 	if (error)
 		return error;
 	target->control = c.control;

@@ -549,14 +549,11 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 	}
 	if (!error && lasting)
 		error = lasting_find(change->pid, found.path, &found.folder);
-	if (!error)
-		error = run_file(change, &file, lasting ? lasting->address : 0, calls);
-	if (!error)
-		error = settle(&file);
+	error = error
+		?: run_file(change, &file, lasting ? lasting->address : 0, calls)
+		?: settle(&file);
 	if (!error && !lasting) {
-		error = shared_set_size(file.pid, file.ours, size);
-		if (!error)
-			error = fill_file(&file, data);
+		error = shared_set_size(file.pid, file.ours, size) ?: fill_file(&file, data);
 		if (error)
 			unmap_file(change, &file);
 	}

@@ -515,9 +515,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 
 	if (!count)
 		return NULL;
-	error = change_judge(change);
-	if (!error)
-		error = change_stop(change);
+	error = change_judge(change) ?: change_stop(change);
 	if (error)
 		return error;
 	count = find_descriptors(change->pid, &change->registry, fds);
@@ -567,9 +565,7 @@ struct probe_error *orphans_remove(struct change *change, struct orphans *ret)
 	struct probe_error *error;
 
 	*ret = (struct orphans){0};
-	error = orphans_unmap(change, &ret->mappings);
-	if (!error)
-		error = close_orphans(change, &ret->descriptors);
+	error = orphans_unmap(change, &ret->mappings) ?: close_orphans(change, &ret->descriptors);
 	if (error || !change->registry.home || change->registry.session_count ||
 		registry_is_sealed(&change->registry))
 		return error;

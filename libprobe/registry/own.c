@@ -179,9 +179,8 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 		error = change_stop(c);
 	if (error)
 		return error;
-	error = maps_read_parts(c->pid, parts, count, &maps);
-	if (!error)
-		error = unmap_stopped(c, extents, count, &maps);
+	error = maps_read_parts(c->pid, parts, count, &maps)
+			?: unmap_stopped(c, extents, count, &maps);
 	if (!was_stopped)
 		change_resume(c);
 	return error;
@@ -426,9 +425,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 		parts[count++] = (struct maps_part){r->sessions[i].data, r->sessions[i].data_size};
 	if (r->guard)
 		parts[count++] = (struct maps_part){registry_guard_page(r), page_bytes()};
-	error = maps_read_parts(pid, parts, count, &maps);
-	if (!error)
-		error = has_all(pid, mem, &maps, r, ret);
+	error = maps_read_parts(pid, parts, count, &maps) ?: has_all(pid, mem, &maps, r, ret);
 	return error || *ret ? error : check_program(pid, mem);
 }
 

@@ -310,9 +310,7 @@ struct probe_error *change_borrow(struct change *c)
 		error = check_filters(c, SECCOMP_MAP);
 	if (error || !must_borrow(c) || may_ask(c))
 		return error;
-	error = prepare_calls(c);
-	if (!error)
-		error = take_thread(c);
+	error = prepare_calls(c) ?: take_thread(c);
 	c->borrowed = !error;
 	return error;
 }

@@ -236,10 +236,7 @@ struct probe_error *site_read_all(
 	for (size_t i = 0; i < r->site_count && !error; i++)
 		if (!edits_add(edits, r->sites[i].patch, r->sites[i].length))
 			error = probe_error_no_memory();
-	if (!error)
-		error = edits_prepare(edits);
-	if (!error)
-		error = edits_read(edits, pid);
+	error = error ?: edits_prepare(edits) ?: edits_read(edits, pid);
 	for (size_t i = 0; i < r->site_count && !error; i++)
 		states[i] = site_state(r, &r->sites[i], edits_found(edits, i));
 	if (error)
@@ -281,12 +278,7 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	for (size_t i = 0; i < r->site_count && ok; i++)
 		ok = add_jumps(r, &r->sites[i], &edits);
 	error = ok ? edits_prepare(&edits) : probe_error_no_memory();
-	if (!error)
-		error = edits_read(&edits, pid);
-	if (!error)
-		error = edits_note(&edits);
-	if (!error)
-		error = edits_read(&edits, other);
+	error = error ?: edits_read(&edits, pid) ?: edits_note(&edits) ?: edits_read(&edits, other);
 	*ret = !error && edits_are_as_noted(&edits);
 	return error;
 }

@@ -19,9 +19,8 @@ struct probe_error *session_select_asked(
 	if (!s->request.pattern_count)
 		return NULL;
 	c->modules.catalogue = s->options.catalogue;
-	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry);
-	if (!error)
-		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry)
+			?: select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
 		later_drop(s->target, &s->request, ret);
 	return error ? error : many_check(c->pid, &s->request, ret);

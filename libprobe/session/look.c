@@ -135,10 +135,7 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 		if (!edits_add(&next.edits, reg->patch, reg->length))
 			error = probe_error_no_memory();
 	}
-	if (!error)
-		error = edits_prepare(&next.edits);
-	if (!error)
-		error = watch_memory(&next, r, s->id);
+	error = error ?: edits_prepare(&next.edits) ?: watch_memory(&next, r, s->id);
 	if (error) {
 		session_watch_deinit(&next);
 		return error;
@@ -244,13 +241,12 @@ static struct probe_error *judge(struct probe_session *s, bool last, bool *busy_
 	AUTO(maps_deinit) struct maps maps = {0};
 	AUTO(modules_deinit) struct modules modules = {0};
 	AUTO(registry_deinit) struct registry registry = {0};
-	struct probe_error *error = maps_read(pid, &maps);
+	struct probe_error *error;
 	bool busy;
 
-	if (!error)
-		error = modules_read_mapped(procfs_living(pid), &maps, s->target->files, &modules);
-	if (!error)
-		error = registry_load(pid, &maps, &registry);
+	error = maps_read(pid, &maps)
+		?: modules_read_mapped(procfs_living(pid), &maps, s->target->files, &modules)
+		?: registry_load(pid, &maps, &registry);
 	/* The mappings kept changing: the next check judges. */
 	if (error && error->code == PROBE_ERROR_STATE) {
 		probe_error_free(error);
@@ -325,16 +321,13 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 	const struct reg_session *session;
 	AUTO(registry_deinit) struct registry registry = {0};
 	AUTO(maps_deinit) struct maps maps = {0};
-	struct probe_error *error = maps_read(pid, &maps);
+	struct probe_error *error = maps_read(pid, &maps) ?: registry_load(pid, &maps, &registry);
 
-	if (!error)
-		error = registry_load(pid, &maps, &registry);
 	session = error ? NULL : registry_session(&registry, s->id);
 	if (session && session->stamp == s->data.rings.layout.stamp &&
 		!(session->flags & REG_SESSION_RETIRED)) {
-		error = session_watch(s, &registry);
-		if (!error)
-			error = own_holds(pid, s->target->mem, &s->watch.memory, holds_ret);
+		error = session_watch(s, &registry)
+				?: own_holds(pid, s->target->mem, &s->watch.memory, holds_ret);
 	}
 	if (!lock_is_taken(pid) && !registry_is_stale(&registry, pid) &&
 		(!error || error->code != PROBE_ERROR_STATE))
@@ -367,8 +360,7 @@ static struct probe_error *look_at_memory(struct probe_session *s)
 			"was counted is lost; `probectl repair -p %d` restores its sites",
 			pid, pid);
 	s->lost = true;
-	error = probe_session_stop(s);
-	return error ? error : probe_error_new(PROBE_ERROR_STATE, REPORT_LOST, pid);
+	return probe_session_stop(s) ?: probe_error_new(PROBE_ERROR_STATE, REPORT_LOST, pid);
 }
 
 /* ---- Sites left behind ------------------------------------------------------------------ */
@@ -412,9 +404,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	}
 	if (!session->watch.count || !target_is_there(session->target))
 		return NULL;
-	error = look_at_memory(session);
-	if (!error)
-		error = look(session, false, visit, data);
+	error = look_at_memory(session) ?: look(session, false, visit, data);
 	/*
 	 * A thread that opens a library reaches the gate within this time. If no thread does, the
 	 * site was restored.

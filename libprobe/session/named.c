@@ -290,9 +290,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 	if (!names)
 		return probe_error_no_memory();
 	names->options = *options;
-	error = take_texts(names, patterns, pattern_count);
-	if (!error)
-		error = asked_init(asked, &names->options);
+	error = take_texts(names, patterns, pattern_count) ?: asked_init(asked, &names->options);
 	while (named < TEXTS && !names->texts[named])
 		named++;
 	if (error || named == TEXTS) {
@@ -346,9 +344,8 @@ static struct probe_error *check_begin(
 
 		if (!names->texts[i])
 			continue;
-		error = replace_begin(names, i, meaning, &its);
-		if (!error)
-			error = replace_begin(names, i, names->begin, &agreed);
+		error = replace_begin(names, i, meaning, &its)
+				?: replace_begin(names, i, names->begin, &agreed);
 		if (!error && strcmp(its, agreed) != 0)
 			error = probe_error_new(PROBE_ERROR_USAGE,
 				"%s '%s': the names are other arguments of %s:%s, which is a "
@@ -619,10 +616,9 @@ static struct probe_error *take_key(struct asked *asked, size_t i)
 
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
-	struct probe_error *error = parse("the value", g->value, false, &asked->value);
+	struct probe_error *error =
+		parse("the value", g->value, false, &asked->value) ?: parse_match(asked, g);
 
-	if (!error)
-		error = parse_match(asked, g);
 	for (size_t i = 0; i < g->key_count && !error; i++) {
 		error = parse(
 			"the key", g->keys[i], g->pairing != PROBE_PAIRING_NONE, &asked->keys[i]);

@@ -109,9 +109,7 @@ struct probe_error *probe_session_leave(struct probe_session *session, const cha
 	if (error)
 		return error;
 	keep_clock(session);
-	error = notes_write(session);
-	if (!error)
-		error = leave(session, text);
+	error = notes_write(session) ?: leave(session, text);
 	if (error)
 		return error;
 	session->stopped = true;
@@ -302,15 +300,10 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 		selection_drop_unwanted(&selection);
 		error = check_all_known(s, modules, r, &selection);
 	}
-	if (!error)
-		error = session_stack_start(s, arch);
-	if (!error)
-		error = session_resume(s, arch, &selection, r);
+	error = error ?: session_stack_start(s, arch) ?: session_resume(s, arch, &selection, r);
 	if (!error && s->options.overwrite)
 		error = notes_take_layouts(s);
-	if (!error)
-		error = session_take_probes(s, r, &selection);
-	return error ? error : session_watch(s, r);
+	return error ?: session_take_probes(s, r, &selection) ?: session_watch(s, r);
 }
 
 struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
@@ -328,13 +321,10 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 		return error;
 	s->id = id;
 	s->opened = s->stopped = true;
-	error = maps_read(target->pid, &maps);
-	if (!error)
-		error = registry_load(target->pid, &maps, &registry);
-	if (!error)
-		error = modules_read(target->pid, NULL, &modules);
-	if (!error)
-		error = resume(s, &modules, &maps, &registry);
+	error = maps_read(target->pid, &maps)
+		?: registry_load(target->pid, &maps, &registry)
+		?: modules_read(target->pid, NULL, &modules)
+		?: resume(s, &modules, &maps, &registry);
 	if (error)
 		probe_session_free(s);
 	else

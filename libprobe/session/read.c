@@ -208,9 +208,8 @@ struct probe_error *session_take_recording(
 	if (!s->options.overwrite)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"only a session that overwrites its rings has a snapshot");
-	error = session_check_there(s);
-	if (!error)
-		error = recording_read(&s->data.view, session_record_max(s), since, ret);
+	error = session_check_there(s)
+			?: recording_read(&s->data.view, session_record_max(s), since, ret);
 	if (!error && !s->remains.dead)
 		clock_sync(&s->clock);
 	return error;

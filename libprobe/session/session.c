@@ -278,19 +278,15 @@ static struct probe_error *start(
 	struct probe_error *error, *more;
 
 	/* A session's end needs descriptors, too. */
-	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
-	if (!error)
-		error = install_heal(c);
-	if (!error)
-		error = report_memory(report, c);
-	if (!error)
-		error = session_stack_start(s, c->arch);
+	error = change_need_descriptors(c, SESSION_DESCRIPTORS)
+		?: install_heal(c)
+		?: report_memory(report, c)
+		?: session_stack_start(s, c->arch);
 	for (size_t m = 0; m < s->group.member_count && !error; m++)
 		error = session_stack_start(s->group.members[m], c->arch);
-	if (!error)
-		error = session_select_asked(s, c, &selection);
-	if (!error)
-		error = select_check_arguments(&selection);
+	error = error
+		?: session_select_asked(s, c, &selection)
+		?: select_check_arguments(&selection);
 	/* If the program has no wanted probes, the way it ends is not reported. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
@@ -335,9 +331,7 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 
 	if (!target->files && options->watch)
 		target->files = files_hold(watch_launches(options->watch)->files);
-	error = session_reserve(s);
-	if (!error)
-		error = session_prepare_gates(s);
+	error = session_reserve(s) ?: session_prepare_gates(s);
 	inherited_begin(target->pid, &s->goes_on);
 	s->image = options->follow_children ? inherited_image(target->pid) : 0;
 	for (size_t m = 0; m < s->group.member_count; m++)
@@ -381,10 +375,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = session_create(target, counter, request, options[created], &ret[created]);
 		created += !error;
 	}
-	if (!error)
-		error = join(ret, count, &leader);
-	if (!error)
-		error = start_created(leader, report);
+	error = error ?: join(ret, count, &leader) ?: start_created(leader, report);
 	while (error && created)
 		probe_session_free(ret[--created]);
 	return error;

@@ -271,12 +271,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 			probe->provider, probe->name);
 	if (!error && s->options.kind == PROBE_SESSION_RECORD)
 		error = session_choose_captures(s, probe, &args, site);
-	if (!error)
-		error = asked_for(&s->asked, part->part, probe, args.count, &asked);
-	if (!error)
-		error = asked_rule(&s->asked, &s->options, part->part, probe, args.count, &rule);
-	if (!error)
-		error = bind_site(
+	error = error
+		?: asked_for(&s->asked, part->part, probe, args.count, &asked)
+		?: asked_rule(&s->asked, &s->options, part->part, probe, args.count, &rule)
+		?: bind_site(
 			asked, part->part, probe, &args, rule, layout, &part->types, &site->bound);
 	if (error || s->options.kind != PROBE_SESSION_RECORD)
 		return error;

@@ -651,9 +651,8 @@ static struct probe_error *fold_gone(const struct probe_table *earlier,
 	while (i < earlier->count && lookup_find(&now, &earlier->rows[i]))
 		i++;
 	if (i < earlier->count) {
-		error = probe_table_create(earlier->key_count, ret);
-		if (!error)
-			error = probe_table_add_table(*ret, earlier);
+		error = probe_table_create(earlier->key_count, ret)
+				?: probe_table_add_table(*ret, earlier);
 		for (i = 0; !error && i < (*ret)->count; i++)
 			if (!lookup_find(&now, &(*ret)->rows[i]))
 				table_row_fold(*ret, &(*ret)->rows[i]);

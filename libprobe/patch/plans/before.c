@@ -196,9 +196,7 @@ static struct probe_error *examine(struct planning *p)
 	/* A short jump is the second choice: it takes bytes elsewhere. */
 	for (size_t k = 0; k < 2 && jumps[k] && !error; k++)
 		set_all(p, jumps[k], asked + k * p->count);
-	if (!error)
-		error = plan_find_spares(p, &plan_before);
-	return error ? error : plan_make_spares(p);
+	return error ?: plan_find_spares(p, &plan_before) ?: plan_make_spares(p);
 }
 
 static const char *take(struct install *a, size_t i)

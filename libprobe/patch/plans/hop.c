@@ -104,7 +104,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 {
 	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
 	bool ends = false, is_padding = false;
-	uint8_t *bytes;
+	AUTO_FREE uint8_t *bytes = NULL;
 
 	/* A broken table may say that a function is larger than the file. */
 	if (size >= object_size(s->object))
@@ -140,7 +140,6 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 		if (end > low)
 			add_padding(s, range.start + start, end);
 	}
-	free(bytes);
 }
 
 /* ---- Near a site ------------------------------------------------------------------------- */
@@ -471,8 +470,6 @@ static bool fits(const struct plan *plan, const struct plan_way *way)
 
 static struct probe_error *examine(struct planning *p)
 {
-	struct probe_error *error;
-
 	if (!p->arch->short_jump_length)
 		return NULL;
 	for (size_t i = 0; i < p->count; i++) {
@@ -493,8 +490,7 @@ static struct probe_error *examine(struct planning *p)
 		if (!fits(after, &after->behind))
 			plan_ask_move(p, before, &before->hop);
 	}
-	error = plan_prove(p);
-	return error ? error : plan_find_spares(p, &plan_hop);
+	return plan_prove(p) ?: plan_find_spares(p, &plan_hop);
 }
 
 bool plan_takes_spare(
