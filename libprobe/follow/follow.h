@@ -130,7 +130,11 @@ void gate_close(struct gate *gate);
 
 /* Holds processes in execve(2) for a limited time, even if this process is stopped or dies. */
 
-struct guardian;
+struct guardian {
+	int channel;   /* readable while a thread waits, and once the guardian is gone */
+	size_t missed; /* see guardian_missed() */
+	bool gone;     /* the guardian has ended by itself */
+};
 
 /* A held thread that is about to execute one of the files. */
 struct guardian_event {
@@ -143,7 +147,7 @@ struct guardian_event {
 
 /*
  * Starts a guardian, which holds every thread that executes one of these files until
- * guardian_allow(), for half a second at most. Returns NULL without CAP_SYS_ADMIN, if the kernel
+ * guardian_say(), for half a second at most. Returns NULL without CAP_SYS_ADMIN, if the kernel
  * does not support this for the files, or if another machine or program, which might not answer,
  * serves one of them.
  */
@@ -151,17 +155,16 @@ struct guardian *guardian_start(const char *const *files, size_t count);
 /* Ends the guardian (may be NULL), which releases all threads. */
 void guardian_end(struct guardian *guardian);
 
-/* Returns a descriptor that is readable while a thread waits, and once the guardian is gone. */
-int guardian_fd(const struct guardian *guardian);
 /* Finds the next waiting thread. Returns false if no thread waits. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
 /* Returns how many threads have executed one of the files unheld since the last call. */
 size_t guardian_missed(struct guardian *guardian);
-void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
-/* Marks the files at the paths again, because a path may lead to another file now. */
-void guardian_renew(struct guardian *guardian);
-/* Returns true if the guardian has ended by itself. */
-bool guardian_is_gone(const struct guardian *guardian);
+/*
+ * Releases the thread of an event; or marks the files at the paths again, because a path may lead
+ * to another file now. No thread has the id GUARDIAN_RENEW; an event with it counts missed threads.
+ */
+enum { GUARDIAN_RENEW = 0 };
+void guardian_say(struct guardian *guardian, uint32_t id);
 
 /* ---- Leaf ------------------------------------------------------------------------------------ */
 

@@ -58,18 +58,7 @@ enum {
 	BEAT_MS = 200,	 /* longest sleep of the guardian */
 	START_MS = 2000, /* time limit for the guardian's start */
 	HELD_MAX = 64,	 /* threads held at once; further threads are not held */
-	OWN_FILES = 16,	 /* descriptors that are not those of held threads or of events */
-	/*
-	 * Asks the guardian to mark the files again. No thread has this id; an event with it counts
-	 * missed threads.
-	 */
-	RENEW = 0
-};
-
-struct guardian {
-	int channel;
-	size_t missed;
-	bool gone;
+	OWN_FILES = 16	 /* descriptors that are not those of held threads or of events */
 };
 
 /* ---- The guardian ---------------------------------------------------------------------- */
@@ -129,7 +118,7 @@ static bool hold(struct watchman *w, int fd, pid_t tid)
 		!cached_identify(fd, &event.file))
 		return false;
 	event.until_ns = clock_monotonic_ns() + HOLD_NS;
-	if (++w->last_id == RENEW)
+	if (++w->last_id == GUARDIAN_RENEW)
 		w->last_id++;
 	event.id = w->last_id;
 	if (send(w->channel, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -185,9 +174,9 @@ static void take_word(struct watchman *w)
 	if (length != sizeof(id))
 		return;
 	w->stuck = false;
-	if (id == RENEW)
+	if (id == GUARDIAN_RENEW)
 		mark_again(w);
-	for (int i = 0; i < HELD_MAX && id != RENEW; i++)
+	for (int i = 0; i < HELD_MAX && id != GUARDIAN_RENEW; i++)
 		if (w->held[i].id == id)
 			let_go(w, &w->held[i]);
 }
@@ -326,11 +315,6 @@ void guardian_end(struct guardian *guardian)
 	free(guardian);
 }
 
-int guardian_fd(const struct guardian *guardian)
-{
-	return guardian->channel;
-}
-
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret)
 {
 	ssize_t length;
@@ -352,24 +336,9 @@ size_t guardian_missed(struct guardian *guardian)
 	return missed;
 }
 
-static void say(struct guardian *guardian, uint32_t id)
+void guardian_say(struct guardian *guardian, uint32_t id)
 {
 	if (send(guardian->channel, &id, sizeof(id), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 		errno != EAGAIN)
 		guardian->gone = true;
-}
-
-void guardian_allow(struct guardian *guardian, const struct guardian_event *event)
-{
-	say(guardian, event->id);
-}
-
-void guardian_renew(struct guardian *guardian)
-{
-	say(guardian, RENEW);
-}
-
-bool guardian_is_gone(const struct guardian *guardian)
-{
-	return guardian->gone;
 }

@@ -421,7 +421,7 @@ static bool serve_event(struct launches *launches, struct guardian *guardian,
 		return false;
 	if (seized)
 		launches_begin(launches, pid, event->tid, &event->file);
-	guardian_allow(guardian, event);
+	guardian_say(guardian, event->id);
 	if (pid > 0 && !seized)
 		launches_begin(launches, pid, event->tid, &event->file);
 	return true;

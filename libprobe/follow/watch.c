@@ -256,7 +256,7 @@ struct probe_error *probe_watch_seek(
 	seek->looked_ns = seek->quiet_ns = clock_monotonic_ns();
 	watch->wake = epoll_create1(EPOLL_CLOEXEC);
 	if (watch->wake < 0 || !wake_for(watch, watch->launches.event) ||
-		!wake_for(watch, guardian ? guardian_fd(guardian) : seek->inotify))
+		!wake_for(watch, guardian ? guardian->channel : seek->inotify))
 		return probe_error_system(errno, "cannot wait for processes");
 	return NULL;
 }
@@ -599,7 +599,7 @@ static bool seek_look(struct probe_watch *watch)
 	while (seek->inotify >= 0 && read(seek->inotify, events, sizeof(events)) > 0)
 		opened = true;
 	/* If the guardian has ended, watch the files. */
-	if (*guardian && guardian_is_gone(*guardian)) {
+	if (*guardian && (*guardian)->gone) {
 		guardian_end(*guardian);
 		*guardian = NULL;
 		open_inotify(seek);
@@ -620,7 +620,7 @@ static bool seek_look(struct probe_watch *watch)
 	if (seek->inotify >= 0 && !opened && !eager)
 		watch_files(seek);
 	if (*guardian)
-		guardian_renew(*guardian);
+		guardian_say(*guardian, GUARDIAN_RENEW);
 	processes = procfs_processes();
 	while ((pid = procfs_next_id(processes)))
 		if (pid != getpid() && !find(watch, pid) && !launches_have(&watch->launches, pid) &&

@@ -658,20 +658,12 @@ static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
 
-	for (size_t i = 0; i < a->neighbour_count; i++) {
-		struct reg_site *site = registry_add_site(r);
-
-		if (!site)
+	for (size_t i = 0; i < a->neighbour_count; i++)
+		if (!ARRAY_ADD(r->sites, r->site_count, a->neighbours[i]))
 			return probe_error_no_memory();
-		*site = a->neighbours[i];
-	}
-	for (size_t i = 0; i < a->made_count; i++) {
-		struct reg_site *site = registry_add_site(r);
-
-		if (!site)
+	for (size_t i = 0; i < a->made_count; i++)
+		if (!ARRAY_ADD(r->sites, r->site_count, a->made[i].reg))
 			return probe_error_no_memory();
-		*site = a->made[i].reg;
-	}
 	/* New stubs may be linked between older stubs of a site, so the newer of these move up. */
 	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct install_site *as = &a->sites[i];
@@ -684,23 +676,7 @@ static struct probe_error *announce(struct install *a)
 	}
 	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct install_site *as = &a->sites[i];
-		struct reg_stub *stub;
-
-		if (!as->wanted)
-			continue;
-		if (as->is_new && as->first == i && !site_is_chained(&as->reg)) {
-			struct reg_site *site = registry_add_site(r);
-
-			if (!site)
-				return probe_error_no_memory();
-			*site = as->reg;
-		}
-		if (!as->stub)
-			continue;
-		stub = registry_add_stub(r);
-		if (!stub)
-			return probe_error_no_memory();
-		*stub = (struct reg_stub){.pc = as->reg.pc,
+		const struct reg_stub stub = {.pc = as->reg.pc,
 			.key = a->selection->probes[a->selection->sites[i].probe].key,
 			.start = as->stub,
 			.size = as->code.length,
@@ -708,6 +684,14 @@ static struct probe_error *announce(struct install *a)
 			.session = a->session,
 			.order = as->order,
 			.site = site_number(a, i)};
+
+		if (!as->wanted)
+			continue;
+		if (as->is_new && as->first == i && !site_is_chained(&as->reg) &&
+			!ARRAY_ADD(r->sites, r->site_count, as->reg))
+			return probe_error_no_memory();
+		if (as->stub && !ARRAY_ADD(r->stubs, r->stub_count, stub))
+			return probe_error_no_memory();
 	}
 	registry_sort(r);
 	/* the registry now lists the memory that the new code has taken */
@@ -758,13 +742,12 @@ struct probe_error *install_build(struct install *install)
 	 * with the last session.
 	 */
 	for (size_t i = 0; i < install->puns.mapped; i++) {
-		struct reg_arena *arena = registry_add_arena(r);
-		const struct mapping *m = maps_find(&install->change->maps, install->puns.pages[i]);
+		uint64_t page = install->puns.pages[i];
+		const struct mapping *m = maps_find(&install->change->maps, page);
 
-		if (!arena)
+		if (!ARRAY_ADD(r->arenas, r->arena_count,
+			    (struct reg_arena){page, page_bytes(), m ? m->inode : 0, 0}))
 			return probe_error_no_memory();
-		*arena = (struct reg_arena){
-			install->puns.pages[i], page_bytes(), m ? m->inode : 0, 0};
 	}
 	if (install->puns.mapped)
 		error = change_store(install->change, true);

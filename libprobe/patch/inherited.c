@@ -109,8 +109,11 @@ static struct probe_error *remove_from(struct probe_target *target)
 	return error || any ? error : retire_copies(&c);
 }
 
-static struct probe_error *remove_inherited(struct probe_target *target)
+struct probe_error *inherited_remove(struct probe_target *target)
 {
+	if (!has_copies(target->pid))
+		return NULL;
+
 	AUTO(change_end) struct change c;
 	struct probe_error *error = change_begin(target, &c);
 	bool inherited = false;
@@ -118,11 +121,6 @@ static struct probe_error *remove_inherited(struct probe_target *target)
 	if (!error && c.registry.guard)
 		error = registry_is_inherited(&c.registry, c.pid, &inherited);
 	return error || !inherited ? error : retire_copies(&c);
-}
-
-struct probe_error *inherited_remove(struct probe_target *target)
-{
-	return has_copies(target->pid) ? remove_inherited(target) : NULL;
 }
 
 static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patience)

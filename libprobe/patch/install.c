@@ -656,7 +656,6 @@ static struct probe_error *create_session(struct install *install)
 	size_t probes = install->selection->probe_count + install->data.spare_probes;
 	bool has_flights = false;
 	struct probe_error *error;
-	struct reg_session *added;
 	struct stat st;
 
 	error = data_lay_out(&session, probes, &install->data.needs);
@@ -684,10 +683,8 @@ static struct probe_error *create_session(struct install *install)
 	if (fstat(install->data.fd, &st) < 0)
 		return probe_error_system(errno, "cannot look at shared memory");
 	session.inode = st.st_ino;
-	added = registry_add_session(&c->registry);
-	if (!added)
+	if (!ARRAY_ADD(c->registry.sessions, c->registry.session_count, session))
 		return probe_error_no_memory();
-	*added = session;
 	install->session = session.id;
 	install->data.created = true;
 	install->data.size = session.data_size;

@@ -84,8 +84,6 @@ struct claim claim_of_plan(const struct select_site *site, const struct plan_ops
  * make room for it, if any.
  */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop, uint8_t made);
-/* Returns the bytes of code that move to make room for a site's hop, or 0. */
-uint8_t plan_made(const struct select_site *site, uint64_t hop);
 
 /*
  * Adds the claims of a site and its hop, even if the site is restored, because its code may lead

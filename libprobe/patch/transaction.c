@@ -66,14 +66,9 @@ size_t semaphores_of(const struct selection *selection, const struct select_prob
 
 /* ---- Changes ------------------------------------------------------------------------- */
 
-static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
-{
-	return ARRAY_ADD(semaphores->items, semaphores->count, change);
-}
-
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, uint64_t label, int by)
 {
-	return add_change(semaphores,
+	return ARRAY_ADD(semaphores->items, semaphores->count,
 		(struct semaphore_change){
 			.address = address, .label = label, .by = by, .is_set = by == 0});
 }
@@ -87,7 +82,7 @@ static bool semaphores_add_all(struct semaphores *semaphores, const struct regis
 	bool ok = true;
 
 	for (size_t i = 0; i < registry->semaphore_count && ok; i++)
-		ok = add_change(semaphores,
+		ok = ARRAY_ADD(semaphores->items, semaphores->count,
 			(struct semaphore_change){.address = registry->semaphores[i].address,
 				.label = registry->semaphores[i].label});
 	return ok;
@@ -382,7 +377,7 @@ static struct probe_error *add_probe(struct transaction *t, const struct selecti
 
 	for (size_t i = 0; i < count && ok; i++)
 		ok = request->force
-			     ? add_change(&t->semaphores,
+			     ? ARRAY_ADD(t->semaphores.items, t->semaphores.count,
 				       (struct semaphore_change){.address = addresses[i],
 					       .is_set = true,
 					       .value = on})

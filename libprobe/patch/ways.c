@@ -316,7 +316,8 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop, uint8_t made)
 	return made ? claim_of(hop - jump, 2U * jump, made) : claim_of(hop, jump, jump);
 }
 
-uint8_t plan_made(const struct select_site *site, uint64_t hop)
+/* Returns the bytes of code that move to make room for a site's hop, or 0. */
+static uint8_t plan_made(const struct select_site *site, uint64_t hop)
 {
 	for (size_t i = 0; i < site->plan->spare_count; i++)
 		if (hop && site->plan->spares[i] + (site->pc - site->plan->pc) == hop)

@@ -141,10 +141,8 @@ static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 		memcmp(link, mapping->path, strlen(mapping->path)) != 0)
 		return;
 	files->exe = open(path.text, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (files->exe >= 0 && fstat(files->exe, &files->exe_st) != 0) {
-		close(files->exe);
-		files->exe = -1;
-	}
+	if (files->exe >= 0 && fstat(files->exe, &files->exe_st) != 0)
+		cleanup_fd(&files->exe);
 }
 
 /* Opens the mapped file, or returns -1; *err_ret is 0 if nothing refers to the file. */
@@ -553,14 +551,20 @@ static void set_range(const struct lookup *lookup, struct module *module)
 
 /* ---- Modules ---------------------------------------------------------------- */
 
-static void module_deinit(struct module *module)
+/* Frees what was read from the file, unless that belongs to the cache. */
+static void close_object(struct module *module)
 {
 	sdt_functions_deinit(&module->functions);
-	if (!module->file) {
-		if (module->notes_read)
-			sdt_notes_deinit(&module->notes);
-		object_close(module->object);
-	}
+	if (module->file)
+		return;
+	if (module->notes_read)
+		sdt_notes_deinit(&module->notes);
+	object_close(module->object);
+}
+
+static void module_deinit(struct module *module)
+{
+	close_object(module);
 	if (!module->file)
 		cleanup_fd(&module->fd);
 	file_release(module->file);
@@ -662,9 +666,10 @@ static struct probe_error *open_object(
 	return NULL;
 }
 
-static struct module module_of(const struct mapping *mapping)
+/* Returns NULL if memory is short. */
+static struct module *add_module(struct modules *modules, const struct mapping *mapping)
 {
-	return (struct module){
+	struct module module = {
 		.path = strdup(mapping->path),
 		.dev_major = mapping->dev_major,
 		.dev_minor = mapping->dev_minor,
@@ -672,19 +677,19 @@ static struct module module_of(const struct mapping *mapping)
 		.deleted = mapping->deleted,
 		.fd = -1,
 	};
+
+	if (module.path && ARRAY_ADD(modules->items, modules->count, module))
+		return &modules->items[modules->count - 1];
+	free(module.path);
+	return NULL;
 }
 
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
 {
-	struct modules *modules = &lookup->modules;
-	struct module *module;
+	struct module *module = add_module(&lookup->modules, mapping);
 	struct probe_error *error;
 
-	if (!ARRAY_ROOM(modules->items, modules->count))
-		return probe_error_no_memory();
-	module = &modules->items[modules->count++];
-	*module = module_of(mapping);
-	if (!module->path)
+	if (!module)
 		return probe_error_no_memory();
 	/* A module without an object or reason is rejected. */
 	error = open_object(lookup, mapping, module);
@@ -890,12 +895,7 @@ struct probe_error *module_distrust(struct module *module, const char *reason)
 	/* Messages of readers begin with the path: remove it. */
 	if (strncmp(reason, module->path, path) == 0 && strncmp(reason + path, ": ", 2) == 0)
 		reason += path + 2;
-	if (!module->file) {
-		if (module->notes_read)
-			sdt_notes_deinit(&module->notes);
-		object_close(module->object);
-	}
-	sdt_functions_deinit(&module->functions);
+	close_object(module);
 	module->object = NULL;
 	module->notes = (struct sdt_notes){0};
 	module->notes_read = false;
@@ -914,12 +914,11 @@ struct probe_error *modules_add_unread(
 
 	if (!mapping || !is_candidate(mapping))
 		return NULL;
-	if (!ARRAY_ROOM(modules->items, modules->count))
+	module = add_module(modules, mapping);
+	if (!module)
 		return probe_error_no_memory();
-	module = &modules->items[modules->count++];
-	*module = module_of(mapping);
 	module->reason = strdup(reason);
-	if (!module->path || !module->reason)
+	if (!module->reason)
 		return probe_error_no_memory();
 	set_range(&lookup, module);
 	qsort(modules->items, modules->count, sizeof(*modules->items), compare_starts);

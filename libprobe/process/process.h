@@ -675,10 +675,11 @@ struct seccomp {
 	char why[SECCOMP_KINDS][224]; /* for each kind: why some thread may not make the calls */
 };
 
-/* Finds the threads that have filters; does not judge the filters. Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
-/* Like seccomp_look(), for a process that has only one thread. */
-PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
+/*
+ * Finds the threads that have filters; does not judge the filters. `alone`: there is only one
+ * thread. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, bool alone, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
 /* Forbids stubs these kinds of calls. The first reason for a kind stays. */

@@ -584,20 +584,20 @@ static struct probe_error *add_thread(struct seccomp *seccomp, pid_t tid)
 
 	if (error || !there)
 		return error;
-	if (!ARRAY_ROOM(seccomp->threads, seccomp->count))
-		return probe_error_no_memory();
 	seccomp->strict |= thread.strict;
-	seccomp->threads[seccomp->count++] = thread;
-	return NULL;
+	return ARRAY_ADD(seccomp->threads, seccomp->count, thread) ? NULL : probe_error_no_memory();
 }
 
-struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
+struct probe_error *seccomp_look(pid_t pid, bool alone, struct seccomp *ret)
 {
-	AUTO_DIR DIR *threads = procfs_threads(pid);
+	AUTO_DIR DIR *threads = NULL;
 	struct probe_error *error = NULL;
 	pid_t tid;
 
 	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
+	if (alone)
+		return add_thread(ret, pid);
+	threads = procfs_threads(pid);
 	if (!threads && procfs_no_room(errno))
 		error = probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(pid, threads)))
@@ -605,12 +605,6 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 	if (error)
 		seccomp_deinit(ret);
 	return error;
-}
-
-struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret)
-{
-	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
-	return add_thread(ret, pid);
 }
 
 void seccomp_deinit(struct seccomp *seccomp)
@@ -630,7 +624,7 @@ static const struct seccomp_thread *find(const struct seccomp *seccomp, pid_t ti
 bool seccomp_has_grown(struct seccomp *seccomp)
 {
 	struct seccomp now;
-	struct probe_error *error = seccomp_look(seccomp->pid, &now);
+	struct probe_error *error = seccomp_look(seccomp->pid, false, &now);
 	long most = 0;
 	bool grown = false;
 

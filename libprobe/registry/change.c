@@ -680,8 +680,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 		?: change_load(ret)
 		?: check_target(ret);
 	if (!error)
-		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
-				      : seccomp_look(ret->pid, &ret->seccomp);
+		error = seccomp_look(ret->pid, target->alone, &ret->seccomp);
 	if (!error && target->dispatches)
 		seccomp_deny(&ret->seccomp,
 			SECCOMP_ASK | SECCOMP_WAIT | SECCOMP_TIME | SECCOMP_NAME | SECCOMP_CPU |

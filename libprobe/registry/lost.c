@@ -102,20 +102,16 @@ static void find_code(struct scan *s, const struct maps *maps)
 
 static void add_site(struct scan *s, const struct piece *p, size_t at, size_t length)
 {
-	struct reg_site *site = registry_add_site(s->found);
-
-	if (!site) {
-		s->failed = true;
-		return;
-	}
-	*site = (struct reg_site){.pc = p->start + at,
+	struct reg_site site = {.pc = p->start + at,
 		.patch = p->start + at,
 		.entry = p->start + at,
 		.tail = p->start + at,
 		.length = (uint8_t)length,
 		.covers = (uint8_t)length};
-	memcpy(site->original, p->file + at, length);
-	memcpy(site->patched, p->memory + at, length);
+
+	memcpy(site.original, p->file + at, length);
+	memcpy(site.patched, p->memory + at, length);
+	s->failed |= !ARRAY_ADD(s->found->sites, s->found->site_count, site);
 }
 
 /*
@@ -144,20 +140,14 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
-	struct short_jump *jump;
-	uint64_t target;
+	struct short_jump jump = {.at = p->start + at};
 
 	if (arch->short_jump_length != SHORT_BYTES || p->size - at < SHORT_BYTES ||
-		!arch->short_branch(p->memory + at, p->start + at, &target))
+		!arch->short_branch(p->memory + at, jump.at, &jump.to))
 		return;
-	if (!ARRAY_ROOM(s->shorts, s->short_count)) {
-		s->failed = true;
-		return;
-	}
-	jump = &s->shorts[s->short_count++];
-	*jump = (struct short_jump){.at = p->start + at, .to = target};
-	memcpy(jump->memory, p->memory + at, SHORT_BYTES);
-	memcpy(jump->file, p->file + at, SHORT_BYTES);
+	memcpy(jump.memory, p->memory + at, SHORT_BYTES);
+	memcpy(jump.file, p->file + at, SHORT_BYTES);
+	s->failed |= !ARRAY_ADD(s->shorts, s->short_count, jump);
 }
 
 /* Handles a byte that differs from the file. Returns where the comparison continues. */
@@ -275,22 +265,15 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
  */
 static void add_session(struct scan *s, const struct mapping *m)
 {
-	struct reg_session *session;
-
-	if (m->end - m->start <= page_bytes())
-		return;
-	session = registry_add_session(s->found);
-	if (!session) {
-		s->failed = true;
-		return;
-	}
-	*session = (struct reg_session){.id = s->found->next_session++,
-		.flags = REG_SESSION_RETIRED,
-		.cpus = 1,
-		.data = m->start,
-		.data_size = m->end - m->start,
-		.inode = m->inode,
-		.slots = m->start + page_bytes()};
+	if (m->end - m->start > page_bytes())
+		s->failed |= !ARRAY_ADD(s->found->sessions, s->found->session_count,
+			(struct reg_session){.id = s->found->next_session++,
+				.flags = REG_SESSION_RETIRED,
+				.cpus = 1,
+				.data = m->start,
+				.data_size = m->end - m->start,
+				.inode = m->inode,
+				.slots = m->start + page_bytes()});
 }
 
 /*
@@ -308,24 +291,19 @@ static bool is_its_data(struct scan *s, const struct mapping *m)
 
 static void add_remains(struct scan *s, const struct maps *maps)
 {
-	for (size_t i = 0; i < maps->count; i++) {
+	for (size_t i = 0; i < maps->count && !s->failed; i++) {
 		const struct mapping *m = &maps->items[i];
+		uint64_t size = m->end - m->start;
 
 		if (is_its_data(s, m))
 			add_session(s, m);
-		else if (shared_is_code(m)) {
+		else if (shared_is_code(m))
 			/* A thread may be in our code: make it a leftover. */
-			struct reg_arena *arena = registry_add_arena(s->found);
-			struct reg_stub *stub = registry_add_stub(s->found);
-
-			if (!arena || !stub) {
-				s->failed = true;
-				return;
-			}
-			*arena = (struct reg_arena){m->start, m->end - m->start, m->inode, 0};
-			*stub = (struct reg_stub){
-				.start = m->start, .size = (uint32_t)(m->end - m->start)};
-		}
+			s->failed = !ARRAY_ADD(s->found->arenas, s->found->arena_count,
+					    (struct reg_arena){m->start, size, m->inode, 0}) ||
+				    !ARRAY_ADD(s->found->stubs, s->found->stub_count,
+					    (struct reg_stub){
+						    .start = m->start, .size = (uint32_t)size});
 	}
 }
 

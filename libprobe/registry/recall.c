@@ -42,11 +42,6 @@ static const char *take_text(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-static bool add_name(struct registry_names *names, struct reg_name name)
-{
-	return ARRAY_ADD(names->items, names->count, name);
-}
-
 struct probe_error *registry_names(const struct registry *registry, struct registry_names *ret)
 {
 	size_t size;
@@ -69,7 +64,7 @@ struct probe_error *registry_names(const struct registry *registry, struct regis
 		if (!name.name || !*name.name)
 			break;
 		name.provider = provider = *its ? its : provider;
-		if (!add_name(ret, name)) {
+		if (!ARRAY_ADD(ret->items, ret->count, name)) {
 			registry_names_deinit(ret);
 			return probe_error_no_memory();
 		}
@@ -103,7 +98,7 @@ struct probe_error *registry_add_names(
 	if (error)
 		return error;
 	for (size_t i = 0; i < count && ok; i++)
-		ok = add_name(&names, added[i]);
+		ok = ARRAY_ADD(names.items, names.count, added[i]);
 	ARRAY_SORT(names.items, names.count, key);
 	/* A probe has an element for each of its sessions, sorted by key. */
 	for (size_t i = 0; i < registry->probe_count && ok; i++) {

@@ -445,18 +445,15 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 		1, &ret->start);
 }
 
-struct probe_error *change_write_image(struct change *change, struct code_extent image)
-{
-	struct probe_error *error = registry_write(&change->registry, change->mem, image.start);
-
-	if (error)
-		return error;
-	return registry_publish(&change->registry, change->mem, image.start, image.size);
-}
-
 struct probe_error *change_publish(struct change *change, struct code_extent image)
 {
 	return registry_publish(&change->registry, change->mem, image.start, image.size);
+}
+
+struct probe_error *change_write_image(struct change *change, struct code_extent image)
+{
+	return registry_write(&change->registry, change->mem, image.start)
+		       ?: change_publish(change, image);
 }
 
 struct probe_error *change_store(struct change *change, bool may_stop)

@@ -80,12 +80,6 @@ struct probe_error *rings_open(int fd, const struct reg_session *session, struct
 	return NULL;
 }
 
-void rings_tell(struct rings *rings, struct probe_room *room)
-{
-	for (size_t i = 0; i < rings->count; i++)
-		rings->rings[i].room = room;
-}
-
 void rings_discharge(struct rings *rings)
 {
 	uint64_t offset = rings->layout.rings - rings->layout.data;

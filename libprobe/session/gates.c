@@ -184,7 +184,8 @@ struct probe_error *session_open_wait(struct probe_session *s)
 	if (s->gates.event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
 	room->moved = 1;
-	rings_tell(&s->data.rings, room);
+	for (size_t i = 0; i < s->data.rings.count; i++)
+		s->data.rings.rings[i].room = room;
 	gate_open(&s->gates.room, &room->gate, s->gates.event);
 	return NULL;
 }

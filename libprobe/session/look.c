@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
@@ -77,18 +78,16 @@ static struct probe_error *watch_memory(
 	struct session_watch *watch, const struct registry *r, uint32_t id)
 {
 	const struct reg_session *session = registry_session(r, id);
-	struct reg_session *copy = session ? registry_add_session(&watch->memory) : NULL;
+	struct registry *memory = &watch->memory;
 
 	if (!session)
 		return NULL;
-	if (!copy)
+	if (!ARRAY_ADD(memory->sessions, memory->session_count, *session))
 		return probe_error_no_memory();
-	*copy = *session;
-	watch->memory.guard = r->guard;
+	memory->guard = r->guard;
 	for (size_t i = 0; i < r->arena_count; i++) {
 		const struct reg_arena *arena = &r->arenas[i];
 		bool needed = r->home - arena->start < arena->size;
-		struct reg_arena *kept;
 
 		for (size_t k = 0; k < r->stub_count && !needed; k++)
 			needed = r->stubs[k].session == id &&
@@ -99,12 +98,8 @@ static struct probe_error *watch_memory(
 			needed = is_in(arena, site->tail, site->tail_size) ||
 				 is_in(arena, site->pun, site->pun_size);
 		}
-		if (!needed)
-			continue;
-		kept = registry_add_arena(&watch->memory);
-		if (!kept)
+		if (needed && !ARRAY_ADD(memory->arenas, memory->arena_count, *arena))
 			return probe_error_no_memory();
-		*kept = *arena;
 	}
 	return NULL;
 }
