@@ -30,7 +30,8 @@ void *array_grow(void *items, size_t count, size_t item_bytes);
 		bool array_added = ARRAY_ROOM(items, count);                                       \
                                                                                                    \
 		if (array_added)                                                                   \
-			(items)[(count)++] = (__VA_ARGS__);                                        \
+			(items)[count] = (__VA_ARGS__);                                            \
+		(count) += array_added;                                                            \
 		array_added;                                                                       \
 	})
 

@@ -13,7 +13,6 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +26,6 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Gate ==================================================================================== */
 

@@ -44,10 +44,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/base/worker.h"
 #include "libprobe/follow/follow.h"
-#include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Spawn =================================================================================== */
 

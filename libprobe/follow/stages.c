@@ -14,9 +14,6 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Program ================================================================================= */
 

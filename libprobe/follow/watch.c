@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +33,6 @@
 #include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Seek ==================================================================================== */
 

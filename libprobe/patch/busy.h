@@ -76,7 +76,7 @@ struct place_image {
 	uint64_t sp, pc;	   /* registers of the interrupted thread */
 	uint64_t stack, stack_end; /* extent of the thread's alternate stack, or 0 */
 	uint64_t state;		   /* address of the saved floating-point state */
-	/* made by control_run() of this library, not by the kernel */
+	/* made by control_run_and_leave() of this library, not by the kernel */
 	bool is_remote;
 };
 

@@ -4,11 +4,8 @@
  * and the claims of other sites. Sites at one address share a patch (install_site.first).
  */
 #include <elf.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
@@ -16,8 +13,6 @@
 #include "libprobe/base/map.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Sequences =============================================================================== */
 
@@ -143,11 +138,10 @@ static struct probe_error *read_sequences(struct unfit *u, pid_t pid)
 	AUTO_FREE uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	size_t count;
 	AUTO_FD int pagemap = -1;
 
-	served_begin(pid, &known);
 	if (!buffer)
 		return probe_error_no_memory();
 	pagemap = memory_open_pagemap(pid);

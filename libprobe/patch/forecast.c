@@ -6,11 +6,9 @@
  * in use), its memory and its patches. So a forecast plans like `enable` (choose.c), but without a
  * stop and a lock: it may see half of another controller's change.
  */
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/arch.h"
 #include "arch/spec.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"

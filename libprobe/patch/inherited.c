@@ -20,9 +20,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/registry.h"
 
 enum {
 	IMAGES_MAX = 65536,

@@ -12,8 +12,6 @@
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 #include "probe/catalogue.h"
 
 /* ==== Commit ================================================================================== */

@@ -20,8 +20,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== State =================================================================================== */
 
@@ -171,11 +169,10 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 	AUTO_FREE enum site_state *states = NULL;
 	AUTO(registry_deinit) struct registry registry = {0};
 	AUTO(edits_deinit) struct edits edits = {0};
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	struct probe_error *error;
 	bool busy;
 
-	served_begin(pid, &known);
 	if (first == list->site_count)
 		return NULL;
 	error = read_semaphores(list, pid, first) ?: read_registry(list, pid, first, &registry);

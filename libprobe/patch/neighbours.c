@@ -27,7 +27,6 @@
  */
 #include "libprobe/base/array.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
 
 enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
 

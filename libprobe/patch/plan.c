@@ -49,7 +49,6 @@
  * site is before the nop (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes
  * a call of our code: OCaml's tools do not touch the bytes after the toggle.
  */
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,20 +4,13 @@
  * also patches sites of living sessions again that something has restored. Other changes leave such
  * sites alone, because the restoring may be on purpose.
  */
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
-#include "libprobe/query/query.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Mend ==================================================================================== */
 

@@ -8,7 +8,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Report ================================================================================== */
 

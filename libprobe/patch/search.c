@@ -48,8 +48,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Places ================================================================================== */
 

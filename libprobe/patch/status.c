@@ -11,9 +11,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/query/query.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Status ================================================================================== */
 
@@ -91,10 +88,9 @@ static struct probe_error *read_counters(
 static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
-	struct served served AUTO(served_end);
+	AUTO(served_end) struct served served = served_of(pid);
 	struct probe_error *error = read_all_semaphores(&view->semaphores, pid, s);
 
-	served_begin(pid, &served);
 	for (size_t i = 0; i < s->site_count && !error; i++)
 		if (may_have_toggle(s, &s->sites[i]) &&
 			!edits_add(&view->toggles, s->sites[i].pc + arch_host()->toggle->offset, 1))

@@ -27,7 +27,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/query/query.h"
 
 /* ==== Semaphores ============================================================================== */
 

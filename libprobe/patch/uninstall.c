@@ -26,8 +26,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
-#include "libprobe/process/process.h"
 
 /* ==== Uninstall =============================================================================== */
 

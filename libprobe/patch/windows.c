@@ -20,12 +20,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/ioctl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,8 +33,6 @@
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
-#include "libprobe/registry/registry.h"
 
 /* ==== Frames ================================================================================== */
 
@@ -274,10 +269,9 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 
 struct probe_error *frames_read(struct frames *frames, const struct control *control)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(frames->pid);
 	bool ok = true;
 
-	served_begin(frames->pid, &known);
 	frames->known = &known;
 	frames->count = frames->stack_count = 0;
 	frames->unknown = NULL;
@@ -883,9 +877,8 @@ struct probe_error *quiet_look(struct quiet *q, const struct change *change)
 {
 	const struct registry *r = &change->registry;
 	struct probe_error *error = frames_read(&q->frames, &change->control);
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(change->pid);
 
-	served_begin(change->pid, &known);
 	if (error)
 		return error;
 	for (size_t i = 0; i < r->session_count; i++)

@@ -7,10 +7,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* Gets the next component of a path. Returns false at the end of the path. */

@@ -33,7 +33,6 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/process/process.h"
-#include "libprobe/base/procfs.h"
 
 enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 

@@ -116,9 +116,8 @@ static size_t take_pieces(struct edits *e)
 /* Fails if a write would wait for the program to lift a protection (memory.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 {
-	struct served served AUTO(served_end);
+	AUTO(served_end) struct served served = served_of(pid);
 
-	served_begin(pid, &served);
 	served.looks_ahead = true;
 	for (size_t i = 0; i < edits->count; i++) {
 		const struct edit *item = &edits->items[edits->order[i]];

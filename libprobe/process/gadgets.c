@@ -129,9 +129,8 @@ static struct probe_error *search_memory(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *gadgets)
 {
 	AUTO_FREE uint8_t *code = malloc(PART_BYTES);
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 
-	served_begin(pid, &known);
 	if (!code)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < maps->count; i++) {

@@ -24,7 +24,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* ---- Entries ------------------------------------------------------------------------------- */

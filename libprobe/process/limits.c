@@ -23,7 +23,6 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* ==== Overcommit ============================================================================== */

@@ -22,7 +22,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/permission.h"
 #include "libprobe/process/process.h"
-#include "libprobe/base/procfs.h"
 
 enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/permission.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* ==== Served ================================================================================== */
@@ -53,9 +51,9 @@
 #define IS_OF_FILE (UINT64_C(1) << 61)
 #define IS_PROTECTED (UINT64_C(1) << 57) /* write-protected by userfaultfd */
 
-void served_begin(pid_t pid, struct served *ret)
+struct served served_of(pid_t pid)
 {
-	*ret = (struct served){.pid = pid, .pagemap = memory_open_pagemap(pid)};
+	return (struct served){.pid = pid, .pagemap = memory_open_pagemap(pid)};
 }
 
 void served_end(struct served *served)
@@ -330,18 +328,16 @@ size_t memory_read_known(struct served *known, uint64_t address, void *buffer, s
 
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 
-	served_begin(pid, &known);
 	return memory_read_known(&known, address, buffer, size);
 }
 
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	ssize_t length;
 
-	served_begin(pid, &known);
 	size = readable(&known, address, size, true);
 	length = read_piece(pid, address, buffer, size);
 	if (length <= 0)
@@ -365,10 +361,9 @@ static struct probe_error *check_length(
 
 struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	size_t at_once;
 
-	served_begin(pid, &known);
 	at_once = readable(&known, address, size, false);
 	return check_length(
 		read_piece(pid, address, buffer, at_once), pid, "readable", address, size);
@@ -384,9 +379,8 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 {
 	enum { AT_ONCE = 512 }; /* pieces in one call; below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
-	struct served served AUTO(served_end);
+	AUTO(served_end) struct served served = served_of(pid);
 
-	served_begin(pid, &served);
 	served.looks_ahead = true;
 	while (count) {
 		size_t n = count < AT_ONCE ? count : AT_ONCE, size = 0;

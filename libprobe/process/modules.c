@@ -10,12 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* ==== Mapped file ============================================================================= */

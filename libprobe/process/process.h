@@ -344,7 +344,7 @@ void memory_may_call(bool may);
 
 /* Reads a target's memory. Returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
-/* Like memory_read(), for one of many reads of a process: see served_begin(). */
+/* Like memory_read(), for one of many reads of a process: see served_of(). */
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
 /* Like memory_read_known(), through `mem` if the process itself may not read the memory. */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
@@ -773,7 +773,7 @@ struct served {
 };
 
 /* Never fails: without a pagemap, all pages count as present. */
-void served_begin(pid_t pid, struct served *ret);
+struct served served_of(pid_t pid);
 void served_end(struct served *served);
 
 /* Returns true if this page can be written without waiting for a program. */

@@ -35,10 +35,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arch/process.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/process/process.h"
 

@@ -22,8 +22,6 @@
 #include <limits.h>
 #include <linux/kcmp.h>
 #include <linux/magic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,7 +33,6 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* ==== Shared ================================================================================== */

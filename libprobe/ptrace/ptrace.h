@@ -252,8 +252,6 @@ struct control {
 	const struct control_coming *coming; /* touched before the stop; borrowed. May be NULL */
 };
 
-enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
-
 struct prepared;
 
 /* Data for the first call in a thread, prepared before the stop. */
@@ -268,9 +266,9 @@ struct control_coming {
 struct control_call {
 	long number;
 	uint64_t args[6];
-	int64_t result; /* set by control_run(): the value, or -errno */
+	int64_t result; /* set by control_run_and_leave(): the value, or -errno */
 	/*
-	 * If not NULL, the first argument is this text's address (at most CONTROL_TEXT_MAX bytes
+	 * If not NULL, the first argument is this text's address (at most ARCH_FRAME_TEXT bytes
 	 * with its NUL). Calls that run together share one text.
 	 */
 	const char *text;
@@ -363,14 +361,9 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * Errors: PROBE_ERROR_STATE (the process runs another program, or does not return from a call),
  * PROBE_ERROR_NOT_FOUND (it is being killed), PROBE_ERROR_UNSUPPORTED (no room for the frame),
  * PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
-	size_t count);
-
-/*
- * control_run() in two steps: the thread can be resumed before control_clear() removes the frame.
- * Until then no thread may be borrowed with the same `prepared`.
+ *
+ * Call control_clear() afterwards, which removes the frame; the thread can be resumed before. Until
+ * then no thread may be borrowed with the same `prepared`.
  */
 PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *control,
 	const struct rooms *rooms, const struct arch_gadgets *gadgets, struct prepared *prepared,
@@ -378,7 +371,8 @@ PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *contr
 void control_clear(const struct rooms *rooms, struct prepared *prepared);
 
 /*
- * Allocates and touches the memory that control_run() needs, before the stop. Free it with free().
+ * Allocates and touches the memory that control_run_and_leave() needs, before the stop. Free it
+ * with free().
  */
 struct prepared *control_prepared(void);
 

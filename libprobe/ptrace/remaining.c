@@ -34,7 +34,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/ptrace/ptrace.h"
 

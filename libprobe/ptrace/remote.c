@@ -32,11 +32,8 @@
  *
  * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
  */
-#include <elf.h>
 #include <errno.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -46,7 +43,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
 /* ==== Prepared ================================================================================ */
@@ -684,15 +680,5 @@ struct probe_error *control_run_and_leave(struct control *control, const struct 
 	error = run_and_leave(control, rooms, gadgets, p, calls, count);
 	if (is_calm)
 		control_signals_give(&control->signals);
-	return error;
-}
-
-struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
-	size_t count)
-{
-	struct probe_error *error = control_run_and_leave(control, rooms, gadgets, p, calls, count);
-
-	control_clear(rooms, p);
 	return error;
 }

@@ -40,7 +40,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
 /* STACK_PAGES_MAX is for the smallest size of pages. */
@@ -255,12 +254,11 @@ static bool find_on_stack(
 
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)
 {
-	struct served served AUTO(served_end);
+	AUTO(served_end) struct served served = served_of(pid);
 	bool ready;
 
 	*ret = (struct room){.start = 0};
 	ready = find_on_stack(pid, maps, STACK_FREE, ret);
-	served_begin(pid, &served);
 	/* A write must not wait for the program (userfaultfd(2)). */
 	for (size_t at = 0; at < ret->size && ready; at += page_bytes())
 		ready = served_writable(&served, ret->start + at);

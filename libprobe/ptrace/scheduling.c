@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* How this thread is scheduled while it waits for others, or they for it. */
 #include <sched.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
 /* ==== Yield =================================================================================== */

@@ -7,21 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,8 +25,6 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Lock ==================================================================================== */

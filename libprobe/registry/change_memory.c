@@ -25,12 +25,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "arch/arch.h"
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Code ==================================================================================== */

@@ -21,11 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/layout.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Data ==================================================================================== */
@@ -382,7 +380,7 @@ static void snapshot_begin_round(struct snapshot *view)
 	view->hole_start = UINT64_MAX;
 	if (view->served) {
 		served_end(view->served);
-		served_begin(view->pid, view->served);
+		*view->served = served_of(view->pid);
 	}
 }
 

@@ -24,7 +24,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/registry/registry.h"
 
@@ -317,7 +316,7 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 	if (ret->home || !shared_any(maps))
 		return NULL;
 	s.pagemap = memory_open_pagemap(pid);
-	served_begin(pid, &s.known);
+	s.known = served_of(pid);
 	find_code(&s, maps);
 	if (s.code.count)
 		compare_all(&s, maps, modules);
@@ -396,13 +395,12 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
 	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(change->pid);
 	AUTO(lasting_deinit) struct lasting_names files = {0};
 	struct probe_error *error = extents ? NULL : probe_error_no_memory();
 	size_t count = 0;
 
 	*count_ret = 0;
-	served_begin(change->pid, &known);
 	for (size_t i = 0; i < change->maps.count && *count_ret < MAPPINGS_AT_ONCE && !error; i++) {
 		const struct mapping *m = &change->maps.items[i];
 
@@ -526,10 +524,9 @@ void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
 {
 	pid_t living = procfs_living(pid);
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	int64_t fds[AT_ONCE];
 
-	served_begin(pid, &known);
 	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds)};
 	for (size_t i = 0; i < maps->count; i++)
 		ret->mappings += is_orphan(&known, &maps->items[i], registry);

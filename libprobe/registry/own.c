@@ -17,7 +17,6 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/registry/registry.h"
 
@@ -431,10 +430,9 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	uint64_t bytes = 0;
 
-	served_begin(pid, &known);
 	for (size_t i = 0; i < r->arena_count; i++)
 		bytes += r->arenas[i].sealed ? r->arenas[i].size : 0;
 	for (size_t i = 0; i < maps->count; i++) {

@@ -15,7 +15,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/process/process.h"
 #include "libprobe/query/query.h"
 #include "libprobe/registry/registry.h"
 

@@ -7,7 +7,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 #include "probe/list.h"
 
@@ -167,12 +166,11 @@ static bool read_home(struct served *known, uint64_t address, struct home_page *
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 	struct home_page home;
 	size_t count = 0;
 
 	*ret = 0;
-	served_begin(pid, &known);
 	errno = 0;
 	for (size_t i = 0; i < maps->count && count < 2; i++) {
 		uint64_t start = maps->items[i].start;
@@ -370,9 +368,8 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 {
 	struct home_page home;
 	struct image_header header;
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(pid);
 
-	served_begin(pid, &known);
 	/* A newer image may have the address of an older one, so compare the generation, too. */
 	return registry->home &&
 	       (!read_home(&known, registry->home, &home) || home.image != registry->image ||

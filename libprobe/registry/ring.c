@@ -24,12 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch/layout.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Room ==================================================================================== */

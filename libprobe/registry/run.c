@@ -3,15 +3,12 @@
  * Stops the threads of a target, and runs system calls in them, for a change. The target runs
  * between two stops of a change.
  */
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 enum { MOMENT_NS = 100000 };
@@ -234,7 +231,7 @@ static bool may_ask(const struct change *c)
 	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
 }
 
-/* Makes calls in the proxy thread, like control_run(). */
+/* Makes calls in the proxy thread, like control_run_and_leave(). */
 static struct probe_error *ask(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {

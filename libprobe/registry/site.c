@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
 /*

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,8 +15,6 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Target ================================================================================== */

@@ -31,8 +31,6 @@
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/process/process.h"
-#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 enum {
@@ -180,11 +178,10 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 struct probe_error *threads_check(
 	struct probe_target *target, const struct control *control, const struct arch_thread *model)
 {
-	struct served known AUTO(served_end);
+	AUTO(served_end) struct served known = served_of(control->pid);
 	struct probe_error *error;
 	bool odd;
 
-	served_begin(control->pid, &known);
 	if (!model->has_tp)
 		return NULL;
 	error = find_shared(control, &odd);

@@ -8,10 +8,6 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
-#include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 enum {

@@ -7,11 +7,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
 
 /* ==== Libraries and programs ================================================================== */

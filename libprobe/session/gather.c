@@ -14,9 +14,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
 #include "libprobe/base/frame_text.h"
-#include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/value.h"
 #include "libprobe/session/session.h"

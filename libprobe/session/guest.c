@@ -21,7 +21,6 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
-#include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
 

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 enum { SPARE_PROBES = 4096 /* counters for probes of later libraries */ };

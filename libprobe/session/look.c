@@ -15,14 +15,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/worker.h"
-#include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 /* ==== Look ==================================================================================== */

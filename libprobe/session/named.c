@@ -8,8 +8,6 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/query/query.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 /* ==== Named =================================================================================== */

@@ -9,11 +9,7 @@
 #include <string.h>
 
 #include "elf/lines.h"
-#include "elf/unwind.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
-#include "libprobe/base/map.h"
-#include "libprobe/process/process.h"
 #include "libprobe/session/session.h"
 #include "probe/symbol.h"
 

@@ -16,13 +16,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "arch/process.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1, CALIBRATION_NS = 20000000 };
@@ -216,7 +213,7 @@ static void open_view(
 		base = mmap(NULL, session->data_size, PROT_READ, MAP_SHARED | MAP_NORESERVE,
 			s->data.fd, 0);
 	if (base == MAP_FAILED) {
-		served_begin(s->data.view.pid, &s->data.served);
+		s->data.served = served_of(s->data.view.pid);
 		s->data.view.served = &s->data.served;
 		return;
 	}

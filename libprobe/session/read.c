@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads records; counts and gathered rows are in gather.c. */
-#include <stddef.h>
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
-#include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
 
 /* Finds a site by its number in records, which the process that started the session assigned. */

@@ -24,9 +24,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
-#include "probe/remains.h"
 
 /* ==== Notes =================================================================================== */
 

@@ -12,15 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/process/process.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/registry.h"
 
 enum {
 	ROOM_SHARE = 2,	 /* half of the memory that is left stays for the program */

@@ -7,14 +7,11 @@
  * stacks. Its open pairs are forgotten before it is switched on again.
  */
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/registry.h"
 
 /* Is a probe switched only with its pair? Gathering and spans need both events. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)

@@ -5,10 +5,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/follow/follow.h"
-#include "libprobe/patch/patch.h"
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/session/session.h"
 

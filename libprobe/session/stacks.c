@@ -13,7 +13,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/event.h"
-#include "libprobe/base/map.h"
 #include "libprobe/session/session.h"
 #include "probe/heap.h"
 

@@ -6,9 +6,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/patch.h"
-#include "libprobe/query/query.h"
-#include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
 
 /* ==== Captures ================================================================================ */

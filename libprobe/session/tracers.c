@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses the tracers that users name, and sets their sessions' options. */
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

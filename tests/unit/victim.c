@@ -69,6 +69,17 @@ void victim_start(struct victim *victim, void (*body)(struct shared *shared))
 		&victim->maps, &victim->modules, &victim->rooms));
 }
 
+struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
+	size_t count)
+{
+	struct probe_error *error =
+		control_run_and_leave(control, rooms, gadgets, prepared, calls, count);
+
+	control_clear(rooms, prepared);
+	return error;
+}
+
 static void victim_deinit(struct victim *victim)
 {
 	uint64_t failure = atomic_load(&victim->shared->failure);

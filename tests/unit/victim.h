@@ -43,6 +43,11 @@ void victim_end(struct victim *victim);
 /* Lets it exit by itself, which must be with status 0 and without a failure noted. */
 void victim_join(struct victim *victim);
 
+/* Runs calls in a stopped thread, and removes their frame. */
+struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
+	size_t count);
+
 /* Fails the test where there is an error. */
 void assert_done(struct probe_error *error);
 

@@ -24,7 +24,6 @@
  * Before an exit, a branch often leads to the last few instructions, `pop %rbx; ret`. There a short
  * jump may fit, which leads to a spare, as that of a hop does (hop.c).
  */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The plan `behind`: a jump after the nops of a site. plan.c says why it does not replace them. */
-#include <stddef.h>
 
 #include "libprobe/patch/patch.h"
 

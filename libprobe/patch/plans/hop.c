@@ -4,7 +4,6 @@
  * to bytes near by, the spare, which are unused or made so, and hold the full jump.
  * libprobe/patch/plan.c has the picture; libprobe/patch/build.c builds the code.
  */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

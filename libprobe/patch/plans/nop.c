@@ -10,7 +10,6 @@
  * bytes, which must form a nop with the rest of our jump. So some bytes of the displacement are the
  * nop's own (struct arch, nop_fixed), and the target is a page of its own, too.
  */
-#include <stddef.h>
 
 #include "libprobe/patch/patch.h"
 

@@ -27,7 +27,6 @@
  * bytes, there are 256 targets to choose from; with three bytes they are within 64 KiB, with four
  * within 16 MiB. Neither plan relies on a byte where another tool may put a breakpoint for a site.
  */
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * this byte (libprobe/patch/transaction.c). `call` traces: it makes the comparison a call of our
  * code. OCaml's tools do not write the bytes behind the toggle.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include "libprobe/patch/patch.h"
