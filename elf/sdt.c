@@ -280,24 +280,27 @@ static void reader_defect(struct reader *reader, uint64_t offset, const char *wh
 /* Returns a copy of a note with its texts in one block, or NULL. */
 static struct sdt_note *copy_note(const struct sdt_note *note)
 {
-	const char *const texts[] = {note->provider, note->name, note->args,
-		note->aliases ? note->aliases : "", note->frame ? note->frame : ""};
-	size_t sizes[5], total = sizeof(*note);
-	struct sdt_note *copy;
+	struct sdt_note its = *note, *copy;
+	const char **const texts[] = {
+		&its.provider, &its.name, &its.args, &its.aliases, &its.frame};
+	size_t total = sizeof(its);
 	char *at;
 
-	for (size_t i = 0; i < 5; i++)
-		total += sizes[i] = strlen(texts[i]) + 1;
+	its.aliases = its.aliases ? its.aliases : "";
+	its.frame = its.frame ? its.frame : "";
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		total += strlen(*texts[i]) + 1;
 	copy = malloc(total);
 	if (!copy)
 		return NULL;
-	*copy = *note;
 	at = (char *)(copy + 1);
-	copy->provider = memcpy(at, texts[0], sizes[0]);
-	copy->name = memcpy(at + sizes[0], texts[1], sizes[1]);
-	copy->args = memcpy(at + sizes[0] + sizes[1], texts[2], sizes[2]);
-	copy->aliases = memcpy(at + sizes[0] + sizes[1] + sizes[2], texts[3], sizes[3]);
-	copy->frame = memcpy(at + sizes[0] + sizes[1] + sizes[2] + sizes[3], texts[4], sizes[4]);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		const char *text = *texts[i];
+
+		*texts[i] = at;
+		at = stpcpy(at, text) + 1;
+	}
+	*copy = its;
 	return copy;
 }
 

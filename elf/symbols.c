@@ -87,6 +87,8 @@ static void table_load(const struct object *object, struct table *table, uint32_
 	GElf_Shdr header;
 	Elf_Data *data;
 
+	if (table->loaded)
+		return;
 	table->loaded = true;
 	section = find_section(object, type, &header);
 	if (!section)
@@ -266,8 +268,7 @@ static bool table_find(const struct object *object, struct table *table, uint32_
 	const char *found;
 	uint32_t index;
 
-	if (!table->loaded)
-		table_load(object, table, type);
+	table_load(object, table, type);
 	if (table->hash)
 		return hash_find(object, table, name, length, ret);
 	if (!table->data || !table_index(table))
@@ -297,7 +298,7 @@ bool object_symbol_is_only(struct object *object, const char *name, size_t name_
 	struct symbols *symbols = symbols_of(object);
 	struct table *table = symbols ? &symbols->full : NULL;
 
-	if (table && !table->loaded)
+	if (table)
 		table_load(object, table, SHT_SYMTAB);
 	if (!table || !table->data)
 		return table != NULL;
@@ -312,7 +313,7 @@ bool object_imports_none(
 	struct table *table = symbols ? &symbols->dynamic : NULL;
 	GElf_Sym symbol;
 
-	if (table && !table->loaded)
+	if (table)
 		table_load(object, table, SHT_DYNSYM);
 	if (!table || !table->data)
 		return false;
@@ -419,10 +420,8 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), boo
 	ret->built = true;
 	if (object->type == ET_REL)
 		return;
-	if (!symbols->dynamic.loaded)
-		table_load(object, &symbols->dynamic, SHT_DYNSYM);
-	if (!symbols->full.loaded)
-		table_load(object, &symbols->full, SHT_SYMTAB);
+	table_load(object, &symbols->dynamic, SHT_DYNSYM);
+	table_load(object, &symbols->full, SHT_SYMTAB);
 	if (stripped && !symbols->full.data && !symbols->stripped.loaded) {
 		symbols->stripped.loaded = true;
 		symbols->debug = object_open_debug(object);

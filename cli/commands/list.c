@@ -20,6 +20,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/nearest.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/map.h"
@@ -265,33 +266,6 @@ static struct probe_error *scan_system(struct scan *ret)
 
 /* ==== Program ================================================================================= */
 
-/* Source: POSIX, "Environment Variables", PATH. An empty part of $PATH is the current directory. */
-
-/*
- * Returns the path of the program that the shell would start for a name without a slash, or NULL.
- * The caller frees it.
- */
-static char *program_find(const char *name)
-{
-	const char *at = getenv("PATH");
-	struct stat st;
-
-	if (!*name || strchr(name, '/'))
-		return NULL;
-	while (at) {
-		size_t length = strcspn(at, ":");
-		char *path;
-
-		if (asprintf(&path, "%.*s%s%s", (int)length, at, length ? "/" : "./", name) < 0)
-			return NULL;
-		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
-			return path;
-		free(path);
-		at = at[length] ? at + length + 1 : NULL;
-	}
-	return NULL;
-}
-
 /* Is it an ELF file for this machine? Source: elf(5). */
 static bool is_native(const char *path)
 {
@@ -309,7 +283,7 @@ static bool is_native(const char *path)
 /* Returns the path of a program, or of a library such as libssl.so.3; or NULL. */
 static char *file_find(const char *name)
 {
-	char *found = program_find(name);
+	char *found = file_in_path(name);
 
 	if (!*name || strpbrk(name, "/*?[\\"))
 		return NULL;
@@ -395,7 +369,7 @@ static struct probe_error *sort_operands(struct list_command *command)
 		/* In `list ruby raise`, `ruby` is a program in $PATH, and `raise` a PROBE. */
 		else if (!options->pids.count && i == 0)
 			file = command->program =
-				command->functions ? file_find(text) : program_find(text);
+				command->functions ? file_find(text) : file_in_path(text);
 		if (file)
 			command->files[command->file_count++] = file;
 		else if (command->functions)

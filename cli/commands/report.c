@@ -13,6 +13,7 @@
 #include "cli/print/print.h"
 #include "cli/records.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/file.h"
 #include "probe/calls.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
@@ -42,17 +43,10 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	error = probe_output_open(path, &fd);
 	if (error)
 		return error;
-	while (length && !error) {
-		ssize_t written = write(fd, text, length);
-
-		if (written <= 0 && !(written < 0 && errno == EINTR))
-			error = probe_error_system(
-				written ? errno : ENOSPC, "cannot write %s", path);
-		text += written > 0 ? written : 0;
-		length -= written > 0 ? (size_t)written : 0;
-	}
-	if (error)
+	if (!file_write(fd, text, length)) {
+		error = probe_error_system(errno, "cannot write %s", path);
 		cut = ftruncate(fd, 0);
+	}
 	(void)cut;
 	if (close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write %s", path);

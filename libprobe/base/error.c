@@ -59,38 +59,42 @@ struct probe_error *error_numbered(enum probe_error_code code, int err, const ch
 	return error;
 }
 
-struct probe_error *probe_error_system(int err, const char *format, ...)
+/* Returns "WHAT: why", or NULL if memory is short. */
+__attribute__((format(printf, 1, 0))) static char *explained(
+	const char *format, va_list ap, const char *why)
 {
 	char *what, *message;
+
+	if (vasprintf(&what, format, ap) < 0)
+		return NULL;
+	if (asprintf(&message, "%s: %s", what, why) < 0)
+		message = NULL;
+	free(what);
+	return message;
+}
+
+struct probe_error *probe_error_system(int err, const char *format, ...)
+{
+	char *message;
 	va_list ap;
-	int length;
 
 	va_start(ap, format);
-	length = vasprintf(&what, format, ap);
+	message = explained(format, ap, strerror(err));
 	va_end(ap);
-	if (length < 0)
-		return &no_memory;
-	length = asprintf(&message, "%s: %s", what, strerror(err));
-	free(what);
-	return error_make(PROBE_ERROR_SYSTEM, err, length < 0 ? NULL : message);
+	return error_make(PROBE_ERROR_SYSTEM, err, message);
 }
 
 struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
 {
-	char *what, *message;
+	char *message;
 	va_list ap;
-	int length;
 
 	if (!error || error == &no_memory)
 		return error;
 	va_start(ap, format);
-	length = vasprintf(&what, format, ap);
+	message = explained(format, ap, error->message);
 	va_end(ap);
-	if (length < 0)
-		return error;
-	length = asprintf(&message, "%s: %s", what, error->message);
-	free(what);
-	if (length < 0)
+	if (!message)
 		return error;
 	free(error->message);
 	error->message = message;

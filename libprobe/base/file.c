@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +63,28 @@ size_t file_read_whole(const char *path, char *buffer, size_t size)
 		length += (size_t)got;
 	buffer[length] = '\0';
 	return length;
+}
+
+char *file_in_path(const char *name)
+{
+	const char *at = getenv("PATH");
+	struct stat st;
+
+	if (!*name || strchr(name, '/'))
+		return NULL;
+	while (at) {
+		size_t length = strcspn(at, ":");
+		char *path;
+
+		/* An empty part is the current directory (POSIX, "Environment Variables"). */
+		if (asprintf(&path, "%.*s%s%s", (int)length, at, length ? "/" : "./", name) < 0)
+			return NULL;
+		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+			return path;
+		free(path);
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return NULL;
 }
 
 int file_reopen(int fd)

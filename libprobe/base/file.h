@@ -32,6 +32,12 @@ PROBE_MUST_CHECK struct probe_error *file_parent(
 	const char *root, uid_t user, const char *path, int *ret);
 
 /*
+ * Returns the path of the program that a shell would start for a name without a slash, or NULL. The
+ * caller frees it.
+ */
+char *file_in_path(const char *name);
+
+/*
  * Opens a descriptor's terminal or pipe again, in non-blocking mode, because the shell and our
  * programs share the descriptor. Returns -1 if it is neither, has no reader, or is another user's.
  */

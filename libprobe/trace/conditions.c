@@ -424,23 +424,6 @@ static bool meets(
 
 /* ---- Values ------------------------------------------------------------------------- */
 
-/* Returns the path of the program that a shell would run for this name, or NULL. */
-static char *find_in_path(const char *name)
-{
-	const char *at = getenv("PATH");
-	char *path = NULL;
-
-	for (size_t length; at && *at; at += length + (at[length] == ':')) {
-		length = strcspn(at, ":");
-		if (!length || asprintf(&path, "%.*s/%s", (int)length, at, name) < 0)
-			continue;
-		if (access(path, X_OK) == 0)
-			return path;
-		free(path);
-	}
-	return NULL;
-}
-
 /* Returns true if any process in another mount namespace runs a program with this path there. */
 static bool any_runs_there(const struct conditions *c, struct value *value)
 {
@@ -468,7 +451,7 @@ static struct probe_error *take_file(
 
 	value->path = realpath(value->text, NULL);
 	if (!value->path && errno == ENOENT && !strchr(value->text, '/')) {
-		value->found = find_in_path(value->text);
+		value->found = file_in_path(value->text);
 		errno = ENOENT;
 		if (value->found)
 			value->path = realpath(value->found, NULL);

@@ -301,9 +301,6 @@ class State:
         sessions = abi.trace_sessions(self.trace, byref(count))
         return [sessions[i].contents for i in range(count.value)]
 
-    def probes(self) -> Tuple[Probe, ...]:
-        return tuple(self.call(self.read_probes))
-
     def read_probes(self) -> List[Probe]:
         sums: Dict[Tuple[str, str, str], Probe] = {}
         count = c_size_t()
@@ -321,9 +318,6 @@ class State:
         abi.free(probes)
         return list(sums.values())
 
-    def gathered(self, percentiles: Sequence[float]) -> table.Table:
-        return self.call(lambda: self.read_table(percentiles))  # type: ignore[no-any-return]
-
     def read_table(self, percentiles: Sequence[float]) -> table.Table:
         if self.failure:
             raise self.failure
@@ -335,9 +329,6 @@ class State:
     def damaged(self) -> int:
         damaged = lambda: sum(abi.session_damaged(its.session) for its in self.sessions())
         return int(self.damages + self.call(damaged))
-
-    def refusals(self) -> Tuple[Refusal, ...]:
-        return tuple(self.refused)
 
     # ---- Ending ----------------------------------------------------------------------------
 
@@ -498,13 +489,14 @@ class Session:
         if not self._state.gathers:
             raise ValueError("the session hands over hits: iterate over it")
         self._state.check_owner()
-        return self._state.gathered(percentiles)
+        state = self._state
+        return state.call(lambda: state.read_table(percentiles))  # type: ignore[no-any-return]
 
     @property
     def probes(self) -> Tuple[Probe, ...]:
         """The probes, with their counts as of now."""
         self._state.check_owner()
-        return self._state.probes()
+        return tuple(self._state.call(self._state.read_probes))
 
     @property
     def lost(self) -> int:
@@ -521,7 +513,7 @@ class Session:
     def refusals(self) -> Tuple[Refusal, ...]:
         """Sites that could not be patched, those of libraries opened later included."""
         self._state.check_owner()
-        return self._state.refusals()
+        return tuple(self._state.refused)
 
 
 def encoded(value: str) -> bytes:

@@ -510,33 +510,18 @@ static const char *tag_of(struct fortran_tag *tag, const char *text, int length)
 	return tag->text;
 }
 
-int pmtracebegin_(const char *tag, int tag_length)
-{
-	struct fortran_tag copy;
+#define FORTRAN(name)                                                                              \
+	int name##_(const char *tag, int tag_length)                                               \
+	{                                                                                          \
+		struct fortran_tag copy;                                                           \
+                                                                                                   \
+		return name(tag_of(&copy, tag, tag_length));                                       \
+	}
 
-	return pmtracebegin(tag_of(&copy, tag, tag_length));
-}
-
-int pmtraceend_(const char *tag, int tag_length)
-{
-	struct fortran_tag copy;
-
-	return pmtraceend(tag_of(&copy, tag, tag_length));
-}
-
-int pmtraceabort_(const char *tag, int tag_length)
-{
-	struct fortran_tag copy;
-
-	return pmtraceabort(tag_of(&copy, tag, tag_length));
-}
-
-int pmtracepoint_(const char *tag, int tag_length)
-{
-	struct fortran_tag copy;
-
-	return pmtracepoint(tag_of(&copy, tag, tag_length));
-}
+FORTRAN(pmtracebegin)
+FORTRAN(pmtraceend)
+FORTRAN(pmtraceabort)
+FORTRAN(pmtracepoint)
 
 int pmtraceobs_(const char *tag, const double *value, uintptr_t tag_length)
 {

@@ -340,10 +340,11 @@ static int create(struct slot *slot, pid_t pid, const trace_attr_t *attr, const 
 
 static int end_stream(trace_id_t trid, bool is_active);
 
-static int create_any(pid_t pid, const trace_attr_t *attr, const char *log, trace_id_t *trid)
+static int create_any(pid_t pid, const trace_attr_t *attr, const char *log, trace_id_t *trid_ret)
 {
 	trace_attr_t defaults;
 	struct slot *slot;
+	trace_id_t trid;
 	int err;
 
 	posix_trace_attr_init(&defaults);
@@ -351,7 +352,7 @@ static int create_any(pid_t pid, const trace_attr_t *attr, const char *log, trac
 	pid = pid ? pid : getpid();
 	if (attr->mark != ATTRIBUTES || pid < 0)
 		return EINVAL;
-	slot = take_slot(trid);
+	slot = take_slot(&trid);
 	if (!slot)
 		return EAGAIN;
 	err = create(slot, pid, attr, log);
@@ -360,22 +361,18 @@ static int create_any(pid_t pid, const trace_attr_t *attr, const char *log, trac
 		return err;
 	}
 	open_slot(slot);
-	if (pid == getpid())
-		return 0;
-	err = start_poller(slot);
+	if (pid != getpid())
+		err = start_poller(slot);
 	if (err)
-		end_stream(*trid, true);
+		end_stream(trid, true);
+	else
+		*trid_ret = trid;
 	return err;
 }
 
 int posix_trace_create(pid_t pid, const trace_attr_t *__restrict attr, trace_id_t *__restrict trid)
 {
-	trace_id_t made;
-	int err = create_any(pid, attr, NULL, &made);
-
-	if (!err)
-		*trid = made;
-	return err;
+	return create_any(pid, attr, NULL, trid);
 }
 
 /* ---- Logs ------------------------------------------------------------------------------------ */
