@@ -66,7 +66,7 @@ static void send_news(int socket, struct probe_stream *stream, uint32_t known)
 	for (uint32_t type = known; type < next; type++)
 		message_add_text(&news, stream->index.types->types[type].text);
 	if (stream) {
-		buffer_bytes(&news, stream->queue.bytes + stream->queue.begin,
+		buffer_bytes(&news, stream->queue.data + stream->queue.start,
 			stream_queue_bytes(&stream->queue));
 		stream_queue_clear(&stream->queue);
 	}
@@ -199,14 +199,14 @@ static bool take_news(struct probe_stream *stream, struct message *news)
 	struct probe_error *error = NULL;
 	uint32_t next, type;
 
+	stream->queue.no_memory = false;
 	message_read(news, &next, sizeof(next));
 	while (!error && !news->is_bad && stream->index.types->next < next)
 		error = stream_types_of_name(stream->index.types, message_text(news), &type);
 	if (!error && !news->is_bad)
-		error = stream_queue_append(
-			&stream->queue, news->bytes + news->at, news->length - news->at);
+		buffer_bytes(&stream->queue, news->bytes + news->at, news->length - news->at);
 	probe_error_free(error);
-	return !error;
+	return !error && !stream->queue.no_memory;
 }
 
 static struct probe_error *take_reply(

@@ -36,7 +36,7 @@
  * them. An entry is a struct entry and its packed event.
  */
 
-enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
+enum { ALIGN = _Alignof(struct probe_value), ROOM_KEPT = 1 << 20 };
 
 struct entry {
 	size_t bytes; /* size of this struct and its packed event */
@@ -77,47 +77,16 @@ size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 
 /* ---- In -------------------------------------------------------------------------------------- */
 
-static bool make_room(struct stream_queue *q, size_t bytes)
-{
-	size_t used = q->end - q->begin, room = q->room ? q->room : ROOM_MIN;
-	uint8_t *moved;
-
-	if (bytes <= q->room - q->end)
-		return true;
-	while (room < used + bytes)
-		room *= 2;
-	moved = malloc(room);
-	if (!moved)
-		return false;
-	if (used)
-		memcpy(moved, q->bytes + q->begin, used);
-	free(q->bytes);
-	*q = (struct stream_queue){.bytes = moved, .room = room, .end = used};
-	return true;
-}
-
-struct probe_error *stream_queue_put(struct stream_queue *queue, const struct stream_item *item)
+struct probe_error *stream_queue_put(struct buffer *queue, const struct stream_item *item)
 {
 	size_t bytes = sizeof(struct entry) + event_packed_size(&item->event);
-	struct entry *entry;
+	struct entry *entry = (void *)buffer_reserve(queue, bytes);
 
-	if (!make_room(queue, bytes))
+	if (!entry)
 		return probe_error_no_memory();
-	entry = (struct entry *)(queue->bytes + queue->end);
 	*entry = (struct entry){.bytes = bytes, .item = *item};
 	event_pack(&item->event, entry + 1);
-	queue->end += bytes;
-	return NULL;
-}
-
-struct probe_error *stream_queue_append(
-	struct stream_queue *queue, const void *bytes, size_t length)
-{
-	if (!make_room(queue, length))
-		return probe_error_no_memory();
-	if (length)
-		memcpy(queue->bytes + queue->end, bytes, length);
-	queue->end += length;
+	queue->length += bytes;
 	return NULL;
 }
 
@@ -164,17 +133,17 @@ static const char *take(struct target *to, const char *bytes, size_t length)
 	return at;
 }
 
-bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
+bool stream_queue_take(struct buffer *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size)
 {
 	struct target to = {.at = data, .room = data ? size : 0};
-	struct entry *entry = (struct entry *)(queue->bytes + queue->begin);
+	struct entry *entry = (void *)(queue->data + queue->start);
 	const struct probe_event *event;
 	const struct stream_type *type;
 	struct probe_value *values;
 	size_t count, length;
 
-	if (queue->begin == queue->end)
+	if (queue->start == queue->length)
 		return false;
 	type = &types->types[entry->item.type];
 	event = event_unpack(entry + 1, entry->bytes - sizeof(*entry));
@@ -199,23 +168,17 @@ bool stream_queue_take(struct stream_queue *queue, const struct stream_types *ty
 	ret->event.arg_count = count;
 	ret->event.comm = length && length <= to.room ? take(&to, event->comm, length) : NULL;
 	ret->data_used = data ? (size_t)(to.at - (char *)data) : 0;
-	queue->begin += entry->bytes;
-	if (queue->begin == queue->end)
+	queue->start += entry->bytes;
+	if (queue->start == queue->length)
 		stream_queue_clear(queue);
 	return true;
 }
 
-void stream_queue_clear(struct stream_queue *queue)
+void stream_queue_clear(struct buffer *queue)
 {
-	queue->begin = queue->end = 0;
+	queue->start = queue->length = 0;
 	if (queue->room > ROOM_KEPT)
-		stream_queue_deinit(queue);
-}
-
-void stream_queue_deinit(struct stream_queue *queue)
-{
-	free(queue->bytes);
-	*queue = (struct stream_queue){0};
+		buffer_deinit(queue);
 }
 
 /* ==== Reading the session ===================================================================== */

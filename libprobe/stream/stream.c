@@ -109,7 +109,7 @@ static void stream_free(struct probe_stream *stream)
 	probe_session_free(stream->session);
 	stream_copy_free(stream->copy);
 	stream_log_free(stream->log);
-	stream_queue_deinit(&stream->queue);
+	buffer_deinit(&stream->queue);
 	free(stream->probe_types);
 	free(stream->filter_text);
 	probe_catalogue_free(stream->catalogue);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/map.h"
 #include "libprobe/record/record.h"
@@ -62,11 +63,6 @@ struct probe_value stream_set_value(const struct probe_stream_set *set);
 
 /* ---- Queue of unread events (read.c) -------------------------------------------- */
 
-struct stream_queue {
-	uint8_t *bytes;
-	size_t room, begin, end;
-};
-
 /* An event to add to a queue, which copies its arguments. */
 struct stream_item {
 	uint32_t type;
@@ -78,19 +74,15 @@ struct stream_item {
 
 /* Appends an event. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
-	struct stream_queue *queue, const struct stream_item *item);
+	struct buffer *queue, const struct stream_item *item);
 /* Takes the oldest event, with its values in data[size]. Returns false if the queue is empty. */
-bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
+bool stream_queue_take(struct buffer *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
-/* Appends the bytes of another queue. Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *stream_queue_append(
-	struct stream_queue *queue, const void *bytes, size_t length);
-static inline size_t stream_queue_bytes(const struct stream_queue *queue)
+static inline size_t stream_queue_bytes(const struct buffer *queue)
 {
-	return queue->end - queue->begin;
+	return queue->length - queue->start;
 }
-void stream_queue_clear(struct stream_queue *queue);
-void stream_queue_deinit(struct stream_queue *queue);
+void stream_queue_clear(struct buffer *queue);
 
 /*
  * Copies as many arguments as fit into `limit` bytes of data to to[], which has room for `count`.
@@ -212,7 +204,7 @@ struct probe_stream {
 	bool closing;
 	int wake; /* eventfd(2) that becomes readable when the stream closes */
 	struct stream_index index;
-	struct stream_queue queue;
+	struct buffer queue;
 
 	/* Members of an active stream: */
 	struct probe_session *session; /* the tracing session; NULL if the stream is pre-recorded */

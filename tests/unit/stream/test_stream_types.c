@@ -112,7 +112,7 @@ static void test_queue(void **state)
 	enum { COUNT = 4, BYTES = COUNT * sizeof(struct probe_value) + 8, MARGIN = 16 };
 	struct stream_item item = {.type = PROBE_STREAM_UNNAMED,
 		.event = {.args = args, .arg_count = COUNT, .comm = "thread"}};
-	struct stream_queue queue = {0};
+	struct buffer queue = {0};
 	struct stream_types *types;
 	_Alignas(16) char memory[BYTES + 64 + 2 * MARGIN];
 	struct probe_stream_event event;
@@ -156,7 +156,7 @@ static void test_queue(void **state)
 			assert_memory_equal(event.event.args[1].bytes, "hello", 5);
 		}
 	}
-	stream_queue_deinit(&queue);
+	buffer_deinit(&queue);
 	stream_types_free(types);
 }
 
