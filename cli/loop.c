@@ -23,6 +23,7 @@
 #include "cli/processes.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
 /* ==== Timer =================================================================================== */
@@ -42,8 +43,6 @@ bool timer_due(struct timer *timer, uint64_t now_ns)
 }
 
 /* ==== Loop ==================================================================================== */
-
-enum { ROOM_FIRST = 16 };
 
 /* ---- Signals ---------------------------------------------------------------- */
 
@@ -90,25 +89,11 @@ static void take_signal(struct loop *loop, int signal)
 
 /* ---- Events that end a sleep ------------------------------------------------ */
 
-static bool grow(struct loop *loop)
-{
-	size_t room = loop->room ? 2 * loop->room : ROOM_FIRST;
-	struct pollfd *fds = reallocarray(loop->fds, room, sizeof(*fds));
-	bool **ready = reallocarray(loop->ready, room, sizeof(*ready));
-
-	loop->fds = fds ? fds : loop->fds;
-	loop->ready = ready ? ready : loop->ready;
-	if (!fds || !ready)
-		return false;
-	loop->room = room;
-	return true;
-}
-
 void loop_watch(struct loop *loop, int fd, short events, bool *ready)
 {
 	if (fd < 0)
 		return;
-	if (loop->count == loop->room && !grow(loop)) {
+	if (!ARRAY_ROOM(loop->fds, loop->count) || !ARRAY_ROOM(loop->ready, loop->count)) {
 		loop->no_memory = true;
 		return;
 	}

@@ -52,7 +52,7 @@ struct loop {
 	/* The descriptors to watch in the next sleep; the first one is signal_fd. */
 	struct pollfd *fds;
 	bool **ready; /* for each descriptor, the flag to set, or NULL */
-	size_t count, room;
+	size_t count;
 	uint64_t until_ns; /* latest end of the next sleep, CLOCK_MONOTONIC */
 	bool no_memory;	   /* a descriptor could not be registered, because memory is short */
 };

@@ -44,11 +44,6 @@ static void emit_rex(struct emit *e, bool wide, int reg, int index, int rm, bool
 		emit_u8(e, rex);
 }
 
-static uint8_t scale_bits(unsigned int scale)
-{
-	return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0;
-}
-
 static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 {
 	bool sib = m.index != REG_NONE || m.base == REG_NONE || (m.base & 7) == RSP;
@@ -62,7 +57,7 @@ static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 		mod = 1;
 	emit_u8(e, mod << 6 | (reg & 7) << 3 | (sib ? 4 : (m.base & 7)));
 	if (sib)
-		emit_u8(e, scale_bits(m.scale) << 6 |
+		emit_u8(e, (m.scale == 8 ? 3 : m.scale >> 1) << 6 |
 				   (m.index == REG_NONE ? 4 : (m.index & 7)) << 3 |
 				   (m.base == REG_NONE ? 5 : (m.base & 7)));
 	if (m.base == REG_NONE || mod == 2)

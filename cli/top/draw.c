@@ -24,6 +24,7 @@
 #include <wchar.h>
 
 #include "cli/top/top.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/utf8.h"
 #include "probe/sink.h"
@@ -220,18 +221,11 @@ void frame_deinit(struct top_frame *frame)
 
 static void line_begin(struct top_frame *frame, enum top_look look)
 {
-	if (frame->count == frame->room) {
-		size_t room = frame->room ? 2 * frame->room : 64;
-		struct top_line *lines = reallocarray(frame->lines, room, sizeof(*lines));
-
-		if (!lines) {
-			frame->text.no_memory = true;
-			return;
-		}
-		frame->lines = lines;
-		frame->room = room;
-	}
-	frame->lines[frame->count] = (struct top_line){.offset = frame->text.length, .look = look};
+	if (ARRAY_ROOM(frame->lines, frame->count))
+		frame->lines[frame->count] =
+			(struct top_line){.offset = frame->text.length, .look = look};
+	else
+		frame->text.no_memory = true;
 }
 
 /* Ends a line. A highlighted line is filled up to the full width. */
@@ -239,7 +233,7 @@ static void line_end(struct top_frame *frame, size_t taken, size_t width)
 {
 	struct top_line *line = &frame->lines[frame->count];
 
-	if (frame->count == frame->room)
+	if (frame->text.no_memory)
 		return;
 	if (line->look == TOP_LOOK_REVERSE && taken < width)
 		buffer_pad(&frame->text, 0, width - taken);
@@ -632,9 +626,8 @@ void draw_screen(struct top_frame *frame, const struct top_model *model, struct 
 
 	frame_clear(frame);
 	if (view->help) {
-		while (frame->count + 1 < view->height)
-			draw_line(frame, view, TOP_LOOK_PLAIN,
-				frame->count < HELP_LINES ? help[frame->count] : "");
+		for (size_t i = 0; i + 1 < view->height; i++)
+			draw_line(frame, view, TOP_LOOK_PLAIN, i < HELP_LINES ? help[i] : "");
 		draw_line(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
 		return;
 	}

@@ -14,17 +14,21 @@ void model_init(struct top_model *model)
 	*model = (struct top_model){.selected = SIZE_MAX};
 }
 
+static void row_deinit(struct top_row *row)
+{
+	free(row->key);
+	free(row->label);
+	free(row->provider);
+	free(row->name);
+	free(row->path);
+	free(row->reason);
+	free(row->begin);
+}
+
 void model_deinit(struct top_model *model)
 {
-	for (size_t i = 0; i < model->count; i++) {
-		free(model->rows[i].key);
-		free(model->rows[i].label);
-		free(model->rows[i].provider);
-		free(model->rows[i].name);
-		free(model->rows[i].path);
-		free(model->rows[i].reason);
-		free(model->rows[i].begin);
-	}
+	for (size_t i = 0; i < model->count; i++)
+		row_deinit(&model->rows[i]);
 	free(model->rows);
 	free(model->shown);
 	probe_pattern_free(model->pattern);
@@ -95,10 +99,7 @@ struct top_row *model_key_row(
 	buffer_string(&label, key);
 	row.label = buffer_take(&label, NULL);
 	if (!row.provider || !row.name || !row.key || !row.label) {
-		free(row.label);
-		free(row.key);
-		free(row.provider);
-		free(row.name);
+		row_deinit(&row);
 		return NULL;
 	}
 	memmove(&model->rows[at + 1], &model->rows[at], (model->count - at) * sizeof(row));

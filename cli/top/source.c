@@ -28,8 +28,8 @@
 static void __attribute__((format(printf, 2, 3)))
 add_news(struct top_source *source, const char *format, ...)
 {
-	char *text, *all;
 	va_list ap;
+	char *text;
 	int length;
 
 	va_start(ap, format);
@@ -37,14 +37,8 @@ add_news(struct top_source *source, const char *format, ...)
 	va_end(ap);
 	if (length < 0)
 		return;
-	if (!source->news) {
-		source->news = text;
-		return;
-	}
-	if (asprintf(&all, "%s; %s", source->news, text) >= 0) {
-		free(source->news);
-		source->news = all;
-	}
+	buffer_string(&source->news, source->news.length ? "; " : "");
+	buffer_string(&source->news, text);
 	free(text);
 }
 
@@ -823,6 +817,6 @@ void source_free(struct top_source *source)
 	probe_table_free(source->times);
 	probe_table_free(source->recent_times);
 	free(source->matched);
-	free(source->news);
+	buffer_deinit(&source->news);
 	free(source);
 }

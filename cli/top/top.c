@@ -243,16 +243,10 @@ static const char *const looks[TOP_LOOK_COUNT][2] = {[TOP_LOOK_PLAIN] = {"\033[0
 static void keep(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct top_frame *shown = &screen->shown;
-	struct top_line *lines = shown->lines;
+	struct top_line *lines = reallocarray(shown->lines, frame->count, sizeof(*lines));
 
 	frame_clear(shown);
-	if (frame->count > shown->room) {
-		lines = reallocarray(shown->lines, frame->count, sizeof(*lines));
-		if (lines) {
-			shown->lines = lines;
-			shown->room = frame->count;
-		}
-	}
+	shown->lines = lines ? lines : shown->lines;
 	buffer_bytes(&shown->text, frame->text.data, frame->text.length);
 	screen->known = lines && !shown->text.no_memory;
 	if (screen->known) {
@@ -451,9 +445,10 @@ static void print_message(const char *text)
 /* Shows a message on the screen, or prints it as a line. */
 static void tell_news(struct top *top)
 {
-	AUTO_FREE char *news = top->source->news;
+	AUTO_FREE char *news = NULL;
 
-	top->source->news = NULL;
+	if (top->source->news.length)
+		news = buffer_take(&top->source->news, NULL);
 	if (!news)
 		return;
 	if (!top->screen)

@@ -175,7 +175,7 @@ struct top_line {
 struct top_frame {
 	struct buffer text;
 	struct top_line *lines;
-	size_t count, room;
+	size_t count;
 };
 
 void frame_clear(struct top_frame *frame);
@@ -281,7 +281,8 @@ struct top_source {
 	pid_t ended_pid; /* one of them */
 	bool stopping;	 /* source_stop() has begun */
 	bool started;	 /* we started the program, so we do not report its end */
-	/* The durations of pairs of all processes, until the last look, and in the last interval. */
+	/* The durations of pairs of all processes, until the last look, and in the last interval.
+	 */
 	struct probe_table *times, *recent_times;
 	uint64_t started_ns, last_ns; /* times of the start and of the last look, CLOCK_MONOTONIC */
 	/* During the last change, the longest time for which any process was stopped. */
@@ -291,8 +292,8 @@ struct top_source {
 	bool programs_differ; /* the traced processes had different names */
 	size_t came;	      /* number of processes traced since the start */
 	char title[128];
-	char *news; /* messages that the main loop has not fetched yet; or NULL */
-	bool incomplete; /* another program has overwritten a site, so hits are missing */
+	struct buffer news; /* messages that the main loop has not fetched yet */
+	bool incomplete;    /* another program has overwritten a site, so hits are missing */
 };
 
 /*

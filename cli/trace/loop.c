@@ -93,13 +93,6 @@ struct probe_error *exports_open(struct trace *trace)
 		trace_arg(trace), &trace->otlp);
 }
 
-void exports_close(struct trace *trace)
-{
-	probe_otlp_close(trace->otlp);
-	probe_metrics_server_close(trace->server);
-	probe_metrics_free(trace->metrics);
-}
-
 /* ---- In the loop ---------------------------------------------------------------- */
 
 /* Ends the next sleep at a request for metrics, which exports_serve() answers after the sleep. */

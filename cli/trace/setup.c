@@ -848,7 +848,10 @@ static void trace_deinit(struct trace *trace, bool closes_output)
 	free(trace->sought);
 	left_out_deinit(&trace->left, trace->common);
 	free(trace->matched);
-	exports_close(trace);
+	/* Before the tracers, whose metrics they have. */
+	probe_otlp_close(trace->otlp);
+	probe_metrics_server_close(trace->server);
+	probe_metrics_free(trace->metrics);
 	tracers_free(trace->tracers, trace->tracer_count);
 	probe_sink_free(trace->sink);
 	probe_ctf_free(trace->record);

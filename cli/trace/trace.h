@@ -170,10 +170,6 @@ void trace_add_waits(struct trace_waits *sum, const struct probe_session *sessio
 
 /* Prepares the metrics of tracers that export them, and the collector (--otlp). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
-/*
- * Closes the collector and the metrics server, and frees the metrics, before the tracers are freed.
- */
-void exports_close(struct trace *trace);
 /* Keeps the rows of a session that is about to be freed. Errors: those of probe_table_add(). */
 PROBE_MUST_CHECK struct probe_error *exports_keep(
 	const struct trace *trace, const struct probe_traced *traced);

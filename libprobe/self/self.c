@@ -512,7 +512,7 @@ void self_unlock(int cancel)
 		/* Connect functions to libraries that were opened while the lock was taken. */
 		if (atomic_exchange(&is_behind, false))
 			error = update(&report);
-		helper_end();
+		helper_end(false);
 		is_owner = false;
 		pthread_mutex_unlock(&lock);
 		if (told && (error || report.sites || report.refusal_count))

@@ -738,9 +738,7 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/* Tells the controller to end, and waits for it. Kills it if it is late, or does not end in time.
- */
-static void end(bool is_late)
+void helper_end(bool is_late)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
 	enum message_result result = is_late ? MESSAGE_LATE : MESSAGE_GOT;
@@ -803,7 +801,7 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
 		*ret = OUTCOME_UNFIT;
 	if (error || *ret != OUTCOME_DONE)
-		end(*ret == OUTCOME_LATE);
+		helper_end(*ret == OUTCOME_LATE);
 	return error;
 }
 
@@ -840,11 +838,6 @@ static struct probe_error *change(struct helper *h)
 				outcome == OUTCOME_LATE ? "was not done in time" : "has died");
 	}
 	return error;
-}
-
-void helper_end(void)
-{
-	end(false);
 }
 
 struct probe_error *helper_copy(

@@ -162,10 +162,10 @@ struct helper_work {
  */
 PROBE_MUST_CHECK struct probe_error *helper_run(struct helper_work *work);
 /*
- * Ends the controller, which otherwise stays for more work until the lock is released. The caller
- * holds the lock.
+ * Ends the controller, which otherwise stays for more work until the lock is released. Kills it if
+ * it is late, or does not end in time. The caller holds the lock.
  */
-void helper_end(void);
+void helper_end(bool is_late);
 
 /*
  * Lets a process trace this one: Yama may allow that only to ancestors, and to the one process that
