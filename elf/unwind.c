@@ -246,76 +246,66 @@ static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 	}
 }
 
-static bool compute(uint8_t atom, uint64_t a, uint64_t b, uint64_t *ret)
+/* Returns the result of an operation on two numbers. *is_it_ret is false if it is none. */
+static uint64_t compute(uint8_t atom, uint64_t a, uint64_t b, bool *is_it_ret)
 {
+	*is_it_ret = true;
 	switch (atom) {
 	case DW_OP_plus:
-		*ret = a + b;
-		return true;
+		return a + b;
 	case DW_OP_minus:
-		*ret = a - b;
-		return true;
+		return a - b;
 	case DW_OP_mul:
-		*ret = a * b;
-		return true;
+		return a * b;
 	case DW_OP_and:
-		*ret = a & b;
-		return true;
+		return a & b;
 	case DW_OP_or:
-		*ret = a | b;
-		return true;
+		return a | b;
 	case DW_OP_xor:
-		*ret = a ^ b;
-		return true;
+		return a ^ b;
 	case DW_OP_shl:
-		*ret = b < 64 ? a << b : 0;
-		return true;
+		return b < 64 ? a << b : 0;
 	case DW_OP_shr:
-		*ret = b < 64 ? a >> b : 0;
-		return true;
+		return b < 64 ? a >> b : 0;
 	case DW_OP_eq:
-		*ret = a == b;
-		return true;
+		return a == b;
 	case DW_OP_ne:
-		*ret = a != b;
-		return true;
+		return a != b;
 	case DW_OP_ge:
-		*ret = (int64_t)a >= (int64_t)b;
-		return true;
+		return (int64_t)a >= (int64_t)b;
 	case DW_OP_gt:
-		*ret = (int64_t)a > (int64_t)b;
-		return true;
+		return (int64_t)a > (int64_t)b;
 	case DW_OP_le:
-		*ret = (int64_t)a <= (int64_t)b;
-		return true;
+		return (int64_t)a <= (int64_t)b;
 	case DW_OP_lt:
-		*ret = (int64_t)a < (int64_t)b;
-		return true;
+		return (int64_t)a < (int64_t)b;
 	default:
-		return false;
+		*is_it_ret = false;
+		return 0;
 	}
 }
 
 static bool run_op(struct machine *m, const Dwarf_Op *op)
 {
-	bool is_it;
-	bool done = run_leaf(m, op, &is_it);
+	bool is_it, done = run_leaf(m, op, &is_it);
+	uint64_t *under;
 
 	if (is_it || !m->depth)
 		return done;
 	done = run_unary(m, op, &is_it);
 	if (is_it || m->depth < 2)
 		return done;
+	under = &m->stack[m->depth - 2];
 	if (op->atom == DW_OP_swap) {
-		uint64_t top = m->stack[m->depth - 1];
+		uint64_t top = under[1];
 
-		m->stack[m->depth - 1] = m->stack[m->depth - 2];
-		m->stack[m->depth - 2] = top;
+		under[1] = under[0];
+		under[0] = top;
 		return true;
 	}
 	m->depth--;
-	return compute(
-		op->atom, m->stack[m->depth - 1], m->stack[m->depth], &m->stack[m->depth - 1]);
+	*under = compute(op->atom, under[0], under[1], &is_it);
+	return is_it;
 }
 
 /*
