@@ -194,24 +194,11 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 		return known(m->registers, reg, &value) && push(m, value + (uint64_t)offset);
 	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
 		return push(m, op->atom - DW_OP_lit0);
-	switch (op->atom) {
-	case DW_OP_const1u:
-	case DW_OP_const1s:
-	case DW_OP_const2u:
-	case DW_OP_const2s:
-	case DW_OP_const4u:
-	case DW_OP_const4s:
-	case DW_OP_const8u:
-	case DW_OP_const8s:
-	case DW_OP_constu:
-	case DW_OP_consts:
+	/* DW_OP_const1u, const1s, const2u ... constu, consts */
+	if (op->atom >= DW_OP_const1u && op->atom <= DW_OP_consts)
 		return push(m, op->number);
-	case DW_OP_call_frame_cfa:
-		return push(m, m->cfa);
-	default:
-		*is_leaf_ret = false;
-		return false;
-	}
+	*is_leaf_ret = op->atom == DW_OP_call_frame_cfa;
+	return *is_leaf_ret && push(m, m->cfa);
 }
 
 /* Runs an operation that replaces the top of the stack. */

@@ -365,43 +365,27 @@ static void titles(struct top_frame *frame, const struct top_model *model,
 static void figure(struct buffer *out, const struct top_model *model, const struct top_row *row,
 	enum column column)
 {
-	const struct top_times *times = model_times(model, row);
+	const struct top_times *its = model_times(model, row);
+	const double times[COLUMNS] = {[COLUMN_P50] = its->p50,
+		[COLUMN_P99] = its->p99,
+		[COLUMN_AVERAGE] = its->average,
+		[COLUMN_TIME] = model_time(model, row)};
 	size_t width = columns[column].width;
 
 	if (column >= COLUMN_P50 && !row->ends) {
 		buffer_pad(out, 0, width);
-		return;
-	}
-	switch (column) {
-	case COLUMN_RATE:
-	case COLUMN_TOTAL:
-		/* If hits are not counted, show a dash, because 0 would be wrong. */
-		if (probe_coverage_is_none(&row->coverage)) {
-			buffer_pad(out, 0, width - 1);
-			buffer_char(out, '-');
-		} else if (column == COLUMN_TOTAL) {
-			cell_count(out, row->total, width);
-		} else {
-			cell_rate(out, model_rate(model, row), width);
-		}
-		return;
-	case COLUMN_P50:
-		cell_time(out, times->p50, width);
-		return;
-	case COLUMN_P99:
-		cell_time(out, times->p99, width);
-		return;
-	case COLUMN_AVERAGE:
-		cell_time(out, times->average, width);
-		return;
-	case COLUMN_TIME:
-		cell_time(out, model_time(model, row), width);
-		return;
-	case COLUMN_OPEN:
+	} else if (column == COLUMN_OPEN) {
 		cell_count(out, row->in_flight, width);
-		return;
-	case COLUMNS:
-		return;
+	} else if (column >= COLUMN_P50) {
+		cell_time(out, times[column], width);
+	} else if (probe_coverage_is_none(&row->coverage)) {
+		/* If hits are not counted, show a dash, because 0 would be wrong. */
+		buffer_pad(out, 0, width - 1);
+		buffer_char(out, '-');
+	} else if (column == COLUMN_TOTAL) {
+		cell_count(out, row->total, width);
+	} else {
+		cell_rate(out, model_rate(model, row), width);
 	}
 }
 

@@ -163,27 +163,15 @@ double model_time(const struct top_model *model, const struct top_row *row)
 /* Returns the value that a row is sorted by, or, without one, a value below all others. */
 static double figure(const struct top_model *model, const struct top_row *row)
 {
-	double value = -1;
+	const struct top_times *times = model_times(model, row);
+	const double figures[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = (double)model_hits(model, row),
+		[TOP_ORDER_TOTAL] = (double)row->total,
+		[TOP_ORDER_P50] = times->p50,
+		[TOP_ORDER_P99] = times->p99,
+		[TOP_ORDER_TIME] = times->sum,
+		[TOP_ORDER_NAME] = -1};
 
-	switch (model->order) {
-	case TOP_ORDER_RATE:
-		return (double)model_hits(model, row);
-	case TOP_ORDER_TOTAL:
-		return (double)row->total;
-	case TOP_ORDER_P50:
-		value = model_times(model, row)->p50;
-		break;
-	case TOP_ORDER_P99:
-		value = model_times(model, row)->p99;
-		break;
-	case TOP_ORDER_TIME:
-		value = model_times(model, row)->sum;
-		break;
-	case TOP_ORDER_NAME:
-	case TOP_ORDER_COUNT:
-		break;
-	}
-	return isnan(value) ? -1 : value;
+	return isnan(figures[model->order]) ? -1 : figures[model->order];
 }
 
 /* Orders rows by value, highest first, then by name, which is the order of model->rows. */

@@ -58,19 +58,13 @@ void value_add_text(struct buffer *out, const struct probe_value *value)
 
 bool value_number(const struct probe_value *value, double *ret)
 {
-	switch (value->kind) {
-	case PROBE_VALUE_SIGNED:
-		*ret = (double)value->i;
-		return true;
-	case PROBE_VALUE_UNSIGNED:
-		*ret = (double)value->u;
-		return true;
-	case PROBE_VALUE_FLOAT:
-		*ret = value->f;
-		return true;
-	default:
+	if (value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED &&
+		value->kind != PROBE_VALUE_FLOAT)
 		return false;
-	}
+	*ret = value->kind == PROBE_VALUE_SIGNED     ? (double)value->i
+	       : value->kind == PROBE_VALUE_UNSIGNED ? (double)value->u
+						     : value->f;
+	return true;
 }
 
 static int rank(const struct probe_value *value)
