@@ -327,8 +327,11 @@ void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length)
 
 void buffer_xml_escaped(struct buffer *buffer, const char *text, size_t length)
 {
-	static const char *const entities[] = {
-		['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
+	static const char *const entities[] = {['&'] = "&amp;",
+		['<'] = "&lt;",
+		['>'] = "&gt;",
+		['"'] = "&quot;",
+		['\''] = "&#39;"};
 
 	for (size_t i = 0; i < length; i++) {
 		unsigned char c = (unsigned char)text[i];

@@ -932,7 +932,7 @@ static void a64_lower_double(struct a64_lowering *l, const struct form_insn *i)
 
 static void put(struct form *form, const struct form_insn *i)
 {
-	static void (*const lower[])(struct a64_lowering *l, const struct form_insn *i) = {
+	static void (*const lower[])(struct a64_lowering * l, const struct form_insn *i) = {
 		[FORM_CONTROL] = a64_lower_control,
 		[FORM_VALUES] = a64_lower_value,
 		[FORM_MEMORY] = a64_lower_memory,
