@@ -14,6 +14,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
 enum { NAME_BYTES_MAX = 16 << 10 };
@@ -32,30 +33,32 @@ static void add_piece(const char *piece, size_t length, void *data)
 	buffer_bytes(&its->text, piece, length);
 }
 
-static bool demangle(struct demangling *its, const char *symbol)
+static bool demangle(struct demangling *its, const char *symbol, bool *is_rust_ret)
 {
 	const int options = DMGL_PARAMS | DMGL_ANSI;
 
 	if (setjmp(its->too_long))
 		return false;
 	/* Rust's older symbols are valid C++ symbols, with a hash at the end: try Rust first. */
-	if (rust_demangle_callback(symbol, options, add_piece, its))
+	*is_rust_ret = rust_demangle_callback(symbol, options, add_piece, its) != 0;
+	if (*is_rust_ret)
 		return true;
 	its->text.length = 0;
 	return cplus_demangle_v3_callback(symbol, options, add_piece, its) != 0;
 }
 
-struct probe_error *probe_demangle(const char *symbol, char **ret)
+struct probe_error *demangle_symbol(const char *symbol, bool *is_rust_ret, char **ret)
 {
 	struct demangling its = {0};
 
 	*ret = NULL;
+	*is_rust_ret = false;
 	/*
 	 * A name without `_` is not mangled: do not let libiberty search it for Rust's characters.
 	 */
 	if (symbol[0] != '_')
 		return NULL;
-	if (demangle(&its, symbol) && its.text.length) {
+	if (demangle(&its, symbol, is_rust_ret) && its.text.length) {
 		buffer_char(&its.text, '\0');
 		if (its.text.no_memory) {
 			buffer_deinit(&its.text);
@@ -66,4 +69,9 @@ struct probe_error *probe_demangle(const char *symbol, char **ret)
 	}
 	buffer_deinit(&its.text);
 	return NULL;
+}
+
+struct probe_error *probe_demangle(const char *symbol, char **ret)
+{
+	return demangle_symbol(symbol, &(bool){false}, ret);
 }

@@ -36,11 +36,14 @@ char *function_plain_name(const char *symbol)
 {
 	char *name = NULL, *parameters;
 	const char *clone;
+	bool is_rust;
 	int depth = 0;
 
-	probe_error_free(probe_demangle(symbol, &name));
+	probe_error_free(demangle_symbol(symbol, &is_rust, &name));
 	if (!name)
 		return strndup(symbol, strcspn(symbol, "@"));
+	if (is_rust)
+		return name;
 	for (parameters = name + strlen(name); parameters-- > name;) {
 		if (*parameters == ')')
 			depth++;

@@ -684,6 +684,9 @@ const char *function_code_inside(struct function_code *code, uint64_t offset);
 PROBE_MUST_CHECK struct probe_error *function_code_exits(struct function_code *code,
 	const char *symbol, struct sdt_note *inout,
 	struct probe_error *(*add)(void *data, const struct sdt_note *note), void *data);
+/* Like probe_demangle(). Names of Rust have no parameters at their end. */
+PROBE_MUST_CHECK struct probe_error *demangle_symbol(
+	const char *symbol, bool *is_rust_ret, char **ret);
 /*
  * Returns a symbol's name without version, demangled, and without parameters, which the caller
  * frees. NULL if memory is short.

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/query/query.h"
 #include "probe/symbol.h"
 
 static void check(const char *symbol, const char *expected)
@@ -33,6 +34,26 @@ static void test_names(void **state)
 	check("_RNvCs1234_7mycrate3foo", "mycrate::foo");
 	check("_RNvMCs1234_7mycrateNtB2_3Bar3baz", "<mycrate::Bar>::baz");
 	check("_ZN3fooEv.isra.0", "foo() [clone .isra.0]");
+}
+
+static void check_plain(const char *symbol, const char *expected)
+{
+	char *name = function_plain_name(symbol);
+
+	assert_string_equal(name, expected);
+	free(name);
+}
+
+/* Only C++ has parameters behind a name. In Rust, parentheses belong to types. */
+static void test_plain(void **state)
+{
+	(void)state;
+	check_plain("_ZN4shop6ordersEi", "shop::orders");
+	check_plain("_ZN3fooEv.isra.0", "foo.isra.0");
+	check_plain("_ZN1c26W$LT$$LP$i32$C$i32$RP$$GT$3get17hcfe954f2255acc04E",
+		"c::W<(i32,i32)>::get");
+	check_plain("_RNvMCs1234_1cINtB2_1WTllEE3get", "<c::W<(i32, i32)>>::get");
+	check_plain("_RNvMs_Cs1234_1cINtB4_1WThEE3get", "<c::W<(u8,)>>::get");
 }
 
 static void test_others(void **state)
@@ -88,6 +109,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_bomb),
 		cmocka_unit_test(test_long),
