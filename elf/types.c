@@ -135,6 +135,10 @@ static bool type_of(const struct describer *d, Dwarf_Die *die, Dwarf_Die *ret)
 			next = *ret;
 			break;
 		default:
+			/* The unit may only declare a type that is described in a unit of its own. */
+			if (!follow(d, ret, DW_AT_signature, &next))
+				return true;
+			*ret = next;
 			return true;
 		}
 	}
@@ -515,16 +519,21 @@ static void write_function(
 {
 	const char *why = why_unknown(d, die, function);
 	char returned[PLACE_MAX] = "void";
-	bool is_unknown = false, is_known = true, has_address = false;
+	bool is_unknown = false, is_known = true, has_address = false, is_described;
 	const struct copies *copies;
 	Dwarf_Die origin, type;
 
 	if (type_of(d, die, &type)) {
 		is_known = write_type(d, &type, returned);
 		has_address = has_result_address(d, &type, &is_unknown);
+		/* The address of a result is returned, too. */
+		if (!is_known)
+			strcpy(returned, has_address && !why ? "pointer" : "void");
+		is_known |= has_address;
 	}
 	if (!why && is_unknown)
 		why = "the structure that it returns may be passed in two ways";
+	is_described = !why;
 	buffer_string(&d->probes, "probe ");
 	write_name(d, function->name);
 	if (why) {
@@ -536,12 +545,15 @@ static void write_function(
 		if (!follow(d, die, DW_AT_abstract_origin, &origin))
 			origin = *die;
 		why = write_args(d, &origin, has_address);
-		if (is_known)
-			buffer_print(&d->probes, " -> %s", returned);
 	}
+	if (is_described || !is_known)
+		buffer_print(&d->probes, " -> %s", returned);
 	buffer_char(&d->probes, '\n');
 	if (why)
 		buffer_print(&d->probes, "means Without its arguments: %s.\n", why);
+	else if (!is_known)
+		buffer_string(&d->probes,
+			"means Without its result: no single register has it as a number.\n");
 	copies = map_find(&d->copies, MAP_KEY(map_text(function->symbol)));
 	if (copies && copies->count)
 		buffer_print(&d->probes, "inlined %ju inlined %s not traced\n",

@@ -24,6 +24,7 @@ typedef struct order {
 } order_t;
 struct pair { long a, b; };
 struct large { long a, b, c; };
+struct point { double x, y; };
 
 #define FUNCTION __attribute__((noinline, noclone))
 static volatile int none;
@@ -53,6 +54,18 @@ FUNCTION static struct large returned(int first)
 
 	return large;
 }
+FUNCTION static struct point middle(int x)
+{
+	struct point point = {x + none, x * none};
+
+	return point;
+}
+FUNCTION static long double precise(int x)
+{
+	int result = none + none * 3;
+
+	return x + result + 0.5L;
+}
 FUNCTION static float half(float value)
 {
 	int result = none + none * 3;
@@ -74,6 +87,7 @@ int main(int argc, char **argv)
 	while (rounds-- > 0) {
 		sum += charge(&order, 2.5, 200, true, "hello") + state_of(&order, LOST);
 		sum += by_value(1, (struct pair){2, 3}, 4) + returned(9).a + (long)half(3.0f);
+		sum += (long)middle(1).x + (long)precise(2);
 		usleep(1000);
 	}
 }
@@ -95,7 +109,7 @@ hit()
 	local what=$1 wanted=$2
 
 	shift 2
-	same "$what" "$("$PROBECTL" trace -n 1 -d 20 -p $pid "$@" 2>err | sed -E 's/^.* (fn:[^ ]+) +//; s/order=0x[0-9a-f]+/order=P/')" "$wanted"
+	same "$what" "$("$PROBECTL" trace -n 1 -d 20 -p $pid "$@" 2>err | sed -E 's/^.* (fn:[^ ]+) +//; s/order=0x[0-9a-f]+/order=P/; s/retval=0x[0-9a-f]+/retval=A/')" "$wanted"
 }
 
 run ./shop
@@ -115,6 +129,12 @@ hit "before a structure by value" 'first=1' fn:shop:by_value
 hit "behind the address of a result" 'first=9' 'fn:shop:returned(first)'
 hit "float" 'value=3' fn:shop:half
 hit "a float result" 'fretval=1.5' fn:shop:half:return
+[ "$(uname -m)" != x86_64 ] || hit "the address of a result" 'retval=A' fn:shop:returned:return
+for function in middle precise; do
+	"$PROBECTL" trace -n 1 -d 20 -p $pid fn:shop:$function:return >out 2>err
+	grep -q "fn:shop:$function:return$" out || fail "a result in other registers: $(cat out err)"
+	"$PROBECTL" list -v --functions ./shop $function | grep -q "Without its result" || fail "no reason for $function"
+done
 same "keys" "$("$PROBECTL" trace -c -d 1 -k 'order->state' -k 'order->customer->name' -p $pid fn:shop:charge 2>err |
 	awk 'NR == 2 {print $3, $4}')" 'PAID "Ada"'
 same "a span by its begin" "$("$PROBECTL" trace -t span -n 1 -p $pid -f 'begin.order->id == -5 && end.retval < 0' \
@@ -270,6 +290,11 @@ if type dwz >err 2>&1; then
 	cc -g -gdwarf-5 -O2 -fno-ipa-sra -Wl,--build-id -o one shop.c && cp one two && dwz -5 -m common one two || die "dwz -5"
 	"$PROBECTL" list -v --functions ./one charge >out && grep -q "arguments" out && fail "dwz -5: $(cat out)"
 fi
+for version in 4 5; do
+	cc -g -gdwarf-$version -fdebug-types-section -O2 -fno-ipa-sra -rdynamic -o units shop.c || continue
+	"$PROBECTL" trace -n 1 'fn:units:charge(order->id, order->state)' -- ./units 500 >out 2>err
+	grep -q 'order->id=-5 order->state=PAID' out || fail "units of types, DWARF $version: $(cat out err)"
+done
 head -c 3000 /dev/urandom >.debug/linked.debug
 "$PROBECTL" list -v --functions ./linked main >out 2>&1 || fail "a damaged file: $(cat out)"
 cc -g -gsplit-dwarf -O2 -c -o split.o shop.c && cc -o split split.o
