@@ -423,10 +423,10 @@ static void build(struct object *object, bool (*wanted)(unsigned char type), boo
 	table_load(object, &symbols->dynamic, SHT_DYNSYM);
 	table_load(object, &symbols->full, SHT_SYMTAB);
 	if (stripped && !symbols->full.data && !symbols->stripped.loaded) {
-		symbols->stripped.loaded = true;
 		symbols->debug = object_open_debug(object);
 		if (symbols->debug)
 			table_load(symbols->debug, &symbols->stripped, SHT_SYMTAB);
+		symbols->stripped.loaded = true;
 	}
 	ret->items =
 		calloc(symbols->dynamic.count + symbols->full.count + symbols->stripped.count + 1,
