@@ -135,7 +135,7 @@ static bool type_of(const struct describer *d, Dwarf_Die *die, Dwarf_Die *ret)
 			next = *ret;
 			break;
 		default:
-			/* The unit may only declare a type that is described in a unit of its own. */
+			/* The unit only declares a type that has a unit of its own. */
 			if (!follow(d, ret, DW_AT_signature, &next))
 				return true;
 			*ret = next;

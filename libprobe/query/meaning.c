@@ -305,6 +305,7 @@ static struct probe_error *no_name(const char *what, const char *text,
 {
 	struct nearest nearest = {0};
 	AUTO(buffer_deinit) struct buffer list = {0};
+	bool is_member = expr_word_length(piece->text) < piece->length;
 	char typed[41] = "";
 
 	memcpy(typed, piece->text, piece->length < 40 ? piece->length : 40);
@@ -326,8 +327,13 @@ static struct probe_error *no_name(const char *what, const char *text,
 				 "%s '%s': there is no argument '%s', the probe has %s%s%s%s", what,
 				 text, typed,
 				 list.length > 1 ? list.data : "none whose name is known",
-				 nearest.name ? "; the nearest is '" : "",
-				 nearest.name ? nearest.name : "", nearest.name ? "'" : "");
+				 is_member	? "; members are read of arguments, not of "
+						  "results, and no arrays, bit fields or "
+						  "floating ones"
+				 : nearest.name ? "; the nearest is '"
+						: "",
+				 nearest.name && !is_member ? nearest.name : "",
+				 nearest.name && !is_member ? "'" : "");
 }
 
 struct probe_error *meaning_replace(const char *what, const char *text,

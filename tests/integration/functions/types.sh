@@ -149,6 +149,8 @@ refused()
 	grep -q "$message" err || fail "$what: $(cat err)"
 }
 refused "a bit field" "there is no argument 'order->flag'" 'fn:shop:charge(order->flag)'
+refused "a bit field in a filter" "no arrays, bit fields or floating ones$" -f 'order->flag == 1' fn:shop:charge
+refused "a member of a result" "members are read of arguments, not of results" 'fn:shop:state_of:return(retval->id)'
 refused "a wrong member" "there is no argument 'order->nothing'" -f 'order->nothing == 1' fn:shop:charge
 refused "behind a structure" "there is no argument 'last'" 'fn:shop:by_value(last)'
 "$PROBECTL" list -v --functions ./shop by_value | grep -q "passed by value" || fail "no reason for by_value"
