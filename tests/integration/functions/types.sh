@@ -294,8 +294,9 @@ if type dwz >err 2>&1; then
 fi
 for version in 4 5; do
 	cc -g -gdwarf-$version -fdebug-types-section -O2 -fno-ipa-sra -rdynamic -o units shop.c || continue
-	"$PROBECTL" trace -n 1 'fn:units:charge(order->id, order->state)' -- ./units 500 >out 2>err
-	grep -q 'order->id=-5 order->state=PAID' out || fail "units of types, DWARF $version: $(cat out err)"
+	"$PROBECTL" trace -n 2 fn:units:state_of 'fn:units:charge(order->id)' -- ./units 500 >out 2>err
+	grep -q 'before=LOST$' out || fail "units of types, DWARF $version: $(cat out err)"
+	grep -q 'order->id=-5$' out || fail "a member of a unit, DWARF $version: $(cat out err)"
 done
 head -c 3000 /dev/urandom >.debug/linked.debug
 "$PROBECTL" list -v --functions ./linked main >out 2>&1 || fail "a damaged file: $(cat out)"
