@@ -223,26 +223,78 @@ static bool is_load(const uint8_t *load, size_t length, int a, int b)
 	       ((base == a && to == b) || (base == b && to == a));
 }
 
+static int64_t signed_at(const uint8_t *bytes)
+{
+	int32_t number;
+
+	memcpy(&number, bytes, sizeof(number));
+	return number;
+}
+
+/* Do the bytes end with an operand `table(,%index,8)`? */
+static bool is_indexed(const uint8_t *end, uint8_t opcode, uint64_t *table_ret)
+{
+	if (end[-7] != opcode || (end[-6] & 0xc7) != 0x04 || (end[-5] & 0xc7) != 0xc5)
+		return false;
+	*table_ret = (uint64_t)signed_at(end - 4);
+	return *table_ret != 0;
+}
+
+/* Do the bytes before a jump load an address of a table into its register? */
+static bool is_loaded(const uint8_t *end, size_t length, int to, uint64_t *table_ret)
+{
+	if (length >= 8 && (end[-8] & 0xf8) == 0x48 && number(end[-6] >> 3, end[-8], 4) == to &&
+		is_indexed(end, 0x8b, table_ret))
+		return true;
+	if (to || length < 13 || memcmp(end - 13, "\x48\xc1\xe0\x03\x48\x05", 6) != 0 ||
+		memcmp(end - 3, "\x48\x8b\0", 3) != 0)
+		return false;
+	*table_ret = (uint64_t)signed_at(end - 7);
+	return *table_ret != 0;
+}
+
+/* Does it add %rax and %rdx: a distance, and the table that it is from? */
+static bool is_distance(const uint8_t *add, size_t length)
+{
+	static const struct {
+		const char *bytes; /* behind the load, up to the table's second distance */
+		size_t load;	   /* how far it is from the load to the addition */
+	} forms[] = {
+		{"\x48\x98\x48\x8d\x15", 12},	  /* cltq; lea table(%rip),%rdx */
+		{"\x48\x63\xd0\x48\x8d\x05", 13}, /* movslq %eax,%rdx; lea table(%rip),%rax */
+	};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+		const uint8_t *load = add - forms[i].load;
+
+		if (length >= forms[i].load + 7 && load[-7] == 0x48 && load[-6] == 0x8d &&
+			(load[-5] | 0x10) == 0x15 && load[0] == 0x8b && load[1] == 0x04 &&
+			(load[2] == 0x02 || load[2] == 0x10) &&
+			memcmp(load + 3, forms[i].bytes, forms[i].load - 7) == 0 &&
+			signed_at(load - 4) == signed_at(add - 4) + (int64_t)forms[i].load)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Compilers index a table of addresses in the jump itself, or add a table's distance to its address
- * right before the jump; with control-flow enforcement, `notrack` is before the jump:
+ * Compilers index a table of addresses in the jump itself or before it, or add a distance from a
+ * table to its address; with control-flow enforcement, `notrack` is before the jump. On the right
+ * is what gcc makes without optimisation:
  *
- *	jmp *table(,%rax,8)
- *	movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
+ *	jmp *table(,%rax,8)		mov table(,%rax,8),%rax; jmp *%rax
+ *					shl $3,%rax; add $table,%rax; mov (%rax),%rax; jmp *%rax
+ *	movslq (%rdx,%rax,4),%rax	lea table(%rip),%rax; mov (%rdx,%rax),%eax; cltq
+ *	add %rdx,%rax; jmp *%rax	lea table(%rip),%rdx; add %rdx,%rax; jmp *%rax
  */
 static bool is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 {
 	const uint8_t *add;
-	int32_t table;
 	int to, left, right;
 
 	*table_ret = 0;
-	if (length >= 7 && bytes[length - 7] == 0xff && bytes[length - 6] == 0x24 &&
-		(bytes[length - 5] & 0xc7) == 0xc5) {
-		memcpy(&table, bytes + length - 4, sizeof(table));
-		*table_ret = (uint64_t)(int64_t)table;
+	if (length >= 7 && bytes[length - 6] == 0x24 && is_indexed(bytes + length, 0xff, table_ret))
 		return true;
-	}
 	if (length < 2 || bytes[length - 2] != 0xff || (bytes[length - 1] & 0xf8) != 0xe0)
 		return false;
 	to = bytes[length - 1] & 7;
@@ -252,15 +304,19 @@ static bool is_switch(const uint8_t *bytes, size_t length, uint64_t *table_ret)
 		length--;
 	}
 	length -= length && bytes[length - 1] == 0x3e;
+	if (is_loaded(bytes + length, length, to, table_ret))
+		return true;
 	if (length < 7)
 		return false;
-	add = bytes + length - 3;
+	length -= 3;
+	add = bytes + length;
 	left = number(add[2] >> 3, add[0], 4);
 	right = number(add[2], add[0], 1);
 	return (add[0] & 0xfa) == 0x48 && add[2] >> 6 == 3 &&
 	       ((add[1] == 0x01 && right == to) || (add[1] == 0x03 && left == to)) &&
 	       (is_load(add - 4, 4, left, right) ||
-		       (length >= 8 && is_load(add - 5, 5, left, right)));
+		       (length >= 5 && is_load(add - 5, 5, left, right)) ||
+		       (left + right == 2 && left != right && is_distance(add, length)));
 }
 
 const struct arch_functions x86_64_functions = {

@@ -3,7 +3,8 @@
 # Exits at the address of the entry: those of a function that a conditional jump leaves are refused,
 # and not taken for the entry, whose address they are listed at; a single jump is both. Of two
 # functions that share an exit, one may have it although the other may not. A function that runs on
-# into the next one ends there, too, so its exits are refused.
+# into the next one ends there, too, so its exits are refused. The jumps of a switch statement stay in
+# its function, also if it is compiled without optimisation; a computed goto is not known to.
 . tests/integration/lib.sh
 need cc jq
 
@@ -100,4 +101,59 @@ grep -q "runs on into what is behind it" runs.err || fail "not told: $(cat runs.
 "$PROBECTL" trace -q --json --keep-going -t self -o both fn:exits:leaves fn:exits:jumps fn:exits:target \
 	-- ./exits 2>both.err || fail "trace: $(cat both.err)"
 same "calls" "$(jq -r 'select(.function) | "\(.name)=\(.count)"' both | sort | tr '\n' ' ')" "jumps=10 target=15 "
+
+cat >switches.c <<'C'
+#include <stdio.h>
+
+#define CASES \
+	{ case 0: return y + 5; case 1: return y * 3; case 2: return 9; case 3: return y - 33; case 4: return 7; \
+	case 5: return 12; case 6: return y / 2; case 7: case 8: case 9: case 10: case 11: case 12: return y; \
+	case 13: return 3; case 14: return 4; case 15: return 8; case 16: return 6; default: return -y; }
+
+/* Their exits may need unused bytes. */
+#define ROOM __asm__(".text\n.balign 16\n.rept 4\nnop\nnop\nnop\nnop\n.endr\n");
+
+long by_int(int x, long y) { switch (x) CASES }
+ROOM
+long by_long(long x, long y) { switch (x) CASES }
+ROOM
+long by_char(const char *x, long y) { switch (*x - 'a') CASES }
+ROOM
+int by_label(int x)
+{
+	void *labels[] = {&&first, &&second};
+
+	goto *labels[x];
+first:
+	return 1;
+second:
+	return 2;
+}
+
+int main(void)
+{
+	long sum = 0;
+
+	for (int i = 0; i < 66; i++) {
+		char text = (char)('a' + i % 22);
+
+		by_label(i % 2);
+		sum += by_int(i % 22, i) + by_long(i % 22, i) + by_char(&text, i);
+	}
+	printf("%ld\n", sum);
+	return 0;
+}
+C
+ways=("-fPIE -pie" "-fno-PIE -no-pie")
+[ "$(uname -m)" = aarch64 ] || ways+=("${ways[@]/%/ -fcf-protection=full}")
+for way in "${ways[@]}"; do
+	# shellcheck disable=SC2086 # several options
+	cc -O0 $way -o switches switches.c || die "cannot build the program"
+	"$PROBECTL" trace -q --json --keep-going -o switches.out 'fn:switches:/^by_/' 'fn:switches:/^by_/:return' \
+		-- ./switches >sum 2>switches.err || fail "trace: $(cat switches.err)"
+	same "calls with $way" "$(hits switches.out | sed 's/by_label=66 //')" \
+		"by_char=66 by_char:return=66 by_int=66 by_int:return=66 by_long=66 by_long:return=66 "
+	same "results with $way" "$(jq -rs '[.[] | select(.args and (.name | endswith(":return"))) | .args[0]] | add' \
+		switches.out)" "$(cat sum)"
+done
 finish

@@ -166,14 +166,50 @@ static void test_frames(void **state)
 	}
 }
 
+#define TABLE "\x00\x10\x40\x00"
+/* lea table(%rip),%rax; mov (%rdx,%rax),%eax; cltq; lea table(%rip),%rdx; add %rdx,%rax */
+#define TWICE(first, load, second)                                                                 \
+	"\x48\x8d" first "\x0e\0\0" load "\x48\x8d" second "\x0e\0\0\x48\x01\xd0"
+
 static void test_switches(void **state)
 {
 	static const struct {
 		const uint8_t *bytes;
 		size_t length;
-		bool expected;
+		uint64_t expected; /* the table of addresses; true for one of distances */
 	} jumps[] = {
-		{BYTES("\x90\xff\x24\xc5\x00\x10\x40\x00"), true},     /* jmp *0x401000(,%rax,8) */
+		{BYTES("\x90\xff\x24\xc5" TABLE), 0x401000}, /* jmp *0x401000(,%rax,8) */
+		{BYTES("\x90\xff\x24\xc5\0\0\0\0"), false},  /* no table */
+		/* mov 0x401000(,%rax,8),%rax; jmp *%rax */
+		{BYTES("\x48\x8b\x04\xc5" TABLE "\xff\xe0"), 0x401000},
+		{BYTES("\x48\x8b\x04\xc5" TABLE "\x3e\xff\xe0"), 0x401000},
+		{BYTES("\x4e\x8b\x0c\xc5" TABLE "\x41\xff\xe1"), 0x401000}, /* %r9 */
+		{BYTES("\x48\x8b\x04\xc5" TABLE "\xff\xe2"), false},	    /* jmp *%rdx */
+		{BYTES("\x48\x8b\x04\xc5\0\0\0\0\xff\xe0"), false},	    /* no table */
+		{BYTES("\x90\x8b\x04\xc5" TABLE "\xff\xe0"), false},	    /* half an address */
+		{BYTES("\x48\x8b\x84\xc5" TABLE "\xff\xe0"), false},	    /* and %rbp */
+		/* shl $3,%rax; add $0x401000,%rax; mov (%rax),%rax; jmp *%rax */
+		{BYTES("\x48\xc1\xe0\x03\x48\x05" TABLE "\x48\x8b\0\xff\xe0"), 0x401000},
+		{BYTES("\x48\xc1\xe0\x03\x48\x05" TABLE "\x48\x8b\0\x3e\xff\xe0"), 0x401000},
+		{BYTES("\x48\xc1\xe0\x03\x48\x05" TABLE "\x48\x8b\0\xff\xe2"), false},
+		{BYTES("\x48\xc1\xe0\x02\x48\x05" TABLE "\x48\x8b\0\xff\xe0"), false}, /* $2 */
+		{BYTES("\x48\xc1\xe0\x03\x48\x05" TABLE "\x48\x8b\x02\xff\xe0"), false},
+		{BYTES("\x48\xc1\xe0\x03\x48\x05\0\0\0\0\x48\x8b\0\xff\xe0"), false},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x98", "\x15\x9d") "\xff\xe0"), true},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x98", "\x15\x9d") "\x3e\xff\xe0"), true},
+		{BYTES(TWICE("\x15\xa9", "\x8b\x04\x10\x48\x98", "\x15\x9d") "\xff\xe0"), true},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x63\xd0", "\x05\x9c") "\xff\xe0"), true},
+		/* another table, register, operand or jump */
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x98", "\x15\x9e") "\xff\xe0"), false},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x63\xd0", "\x05\x9d") "\xff\xe0"),
+			false},
+		{BYTES(TWICE("\x0d\xa9", "\x8b\x04\x02\x48\x98", "\x15\x9d") "\xff\xe0"), false},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x40\x02\x48\x98", "\x15\x9d") "\xff\xe0"), false},
+		{BYTES(TWICE("\x05\xa9", "\x8b\x04\x02\x48\x98", "\x15\x9d") "\xff\xe2"), false},
+		/* The start is not the function's. */
+		{BYTES("\xa9\x0e\0\0\x8b\x04\x02\x48\x98\x48\x8d\x15\x9d\x0e\0\0\x48\x01\xd0"
+		       "\xff\xe0"),
+			false},
 		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\xff\xe0"), true}, /* a table of distances */
 		{BYTES("\x48\x63\x04\x82\x48\x01\xd0\x3e\xff\xe0"), true},
 		{BYTES("\x48\x63\x44\x85\x00\x48\x01\xe8\xff\xe0"), true}, /* behind %rbp */
@@ -197,8 +233,8 @@ static void test_switches(void **state)
 	for (size_t i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
 		assert_int_equal(
 			x86_64_functions.is_switch(jumps[i].bytes, jumps[i].length, &table),
-			jumps[i].expected);
-		assert_int_equal(table, i ? 0 : 0x401000);
+			jumps[i].expected != false);
+		assert_int_equal(table, jumps[i].expected == true ? 0 : jumps[i].expected);
 	}
 }
 
