@@ -523,7 +523,8 @@ static void write_function(
 	const struct copies *copies;
 	Dwarf_Die origin, type;
 
-	if (type_of(d, die, &type)) {
+	/* An assembler says that it does not know. */
+	if (type_of(d, die, &type) && d->dw->tag(&type) != DW_TAG_unspecified_type) {
 		is_known = write_type(d, &type, returned);
 		has_address = has_result_address(d, &type, &is_unknown);
 		/* The address of a result is returned, too. */

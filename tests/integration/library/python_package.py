@@ -410,11 +410,13 @@ class Traces(OnTarget):
             for _ in range(20):  # a busy machine may not see it at all
                 with warnings.catch_warnings(record=True) as said:
                     warnings.simplefilter("always")
-                    with probectl.Trace(["hits:work"], exe=self.path, later=True):
+                    with probectl.Trace(["hits:work"], exe=self.path, later=True) as trace:
                         comer = subprocess.Popen(
                             [self.path, "1"], env={**os.environ, "LD_PRELOAD": never}
                         )
-                        time.sleep(0.5)
+                        for _ in range(50):
+                            self.assertNotIn(comer.pid, trace.processes)
+                            time.sleep(0.01)
                         comer.kill()
                         comer.wait()
                 if said:
