@@ -836,19 +836,18 @@ bool pattern_names_function(
 	return strcmp(pattern->name, function) == 0 || fnmatch(pattern->name, function, 0) == 0;
 }
 
-/* May the pattern name the file of this provider of functions? */
-static bool may_be_file(const struct probe_pattern *pattern, const char *provider)
+/* May a file of this path or name (also a glob) be the one of this provider of functions? */
+static bool may_be_file(const char *path, const char *provider)
 {
-	const char *glob = pattern->path, *end = glob ? strstr(glob, ".so") : NULL;
-	const char *file = provider + sizeof(SDT_FUNCTIONS) - 1;
-	AUTO_FREE char *stem = NULL, *library = NULL;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *end = strstr(name, ".so"), *file = provider + sizeof(SDT_FUNCTIONS) - 1;
+	AUTO_FREE char *stem = strndup(name, end ? (size_t)(end - name) : strlen(name));
+	AUTO_FREE char *library = NULL;
 
-	if (!glob || strchr(glob, '/'))
-		return true;
-	stem = strndup(glob, end ? (size_t)(end - glob) : strlen(glob));
 	if (!stem || asprintf(&library, "%s.so", file) < 0)
 		return true;
-	return fnmatch(stem, file, 0) == 0 || is_library_file(stem, library);
+	return fnmatch(name, file, 0) == 0 || fnmatch(stem, file, 0) == 0 ||
+	       is_library_file(stem, library);
 }
 
 /* Does the pattern name a probe at the entries or exits of functions? `path` may be NULL. */
@@ -881,7 +880,8 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 		return true;
 	if (pattern->is_function || event_is_of_function(provider))
 		return pattern->is_function && event_is_of_function(provider) &&
-		       may_be_file(pattern, provider) &&
+		       (!pattern->path || may_be_file(pattern->path, provider) ||
+			       (pattern->resolved && may_be_file(pattern->resolved, provider))) &&
 		       matches_function(pattern, NULL, provider, name);
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
@@ -899,6 +899,8 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 {
 	if (pattern->predicate)
 		return pattern->predicate(path, provider, name, pattern->data);
+	if (!*path)
+		return pattern_may_name(pattern, provider, name);
 	if (pattern->is_function)
 		return event_is_of_function(provider) &&
 		       matches_function(pattern, path, provider, name);

@@ -100,7 +100,10 @@ const char *probe_pattern_text(const struct probe_pattern *pattern);
 PROBE_MUST_CHECK struct probe_error *probe_pattern_plain_text(
 	const struct probe_pattern *pattern, char **ret);
 
-/* Tells whether a pattern matches a probe of the file at `path`. */
+/*
+ * Tells whether a pattern matches a probe of the file at `path`. If that is not known (""), only
+ * names are compared: with a function's provider, the name of the file that the pattern gives.
+ */
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name);
 

@@ -132,6 +132,26 @@ static void test_quotes(void **state)
 	assert_true(matches("p:\"a-b\"", "/x", "p", "a__b"));
 }
 
+/* A record tells the provider of a function, not the path of its file. */
+static void test_unknown_path(void **state)
+{
+	static const char *const files[] = {"fn:libc:malloc", "fn:c:malloc", "fn:libc.so.6:malloc",
+		"fn:libc:mal*", "fn:l?bc.so*:malloc", "fn:libc:/^mal/", "uprobe:libc:malloc",
+		"fn:/lib/x86_64-linux-gnu/libc.so.6:malloc"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (!matches(files[i], "", "fn:libc", "malloc") ||
+			matches(files[i], "", "fn:libc", "malloc:return") ||
+			matches(files[i], "", "fn:libm", "malloc"))
+			fail_msg("%s", files[i]);
+	assert_true(matches("fn:libc.so.6:malloc:return", "", "fn:libc", "malloc:return"));
+	assert_true(matches("fn:/lib/libc.so.6:mal*:return", "", "fn:libc", "malloc:return"));
+	assert_true(matches("fn:my.sock.prog:f", "", "fn:my.sock.prog", "f"));
+	assert_true(matches("/usr/bin/app:p:n", "", "p", "n"));
+	assert_false(matches("fn:/lib/libc.so.6:malloc", "", "libc", "malloc"));
+}
+
 static void test_paths(void **state)
 {
 	(void)state;
@@ -501,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_dashes),
 		cmocka_unit_test(test_printed),
 		cmocka_unit_test(test_quotes),
+		cmocka_unit_test(test_unknown_path),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_symbolic_link),
 		cmocka_unit_test(test_other_tools),
