@@ -41,7 +41,8 @@ static void print_help(void)
 {
 	printf("usage: probectl COMMAND [OPTIONS] [-p PID | -- PROGRAM ARGS...] [PROBE...]\n"
 	       "\n"
-	       "Switches static probes of running programs on and off, and shows their hits.\n"
+	       "Switches static probes and functions of running programs on and off, and shows\n"
+	       "their hits.\n"
 	       "\n"
 	       "Commands:\n");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
@@ -50,6 +51,7 @@ static void print_help(void)
 	       "\n"
 	       "PROBE is provider:name with globs, path:provider:name or /regex/; see "
 	       "probectl(1).\n"
+	       "A function is fn:FILE:NAME, its exits are fn:FILE:NAME:return.\n"
 	       "'probectl COMMAND --help' lists the options of a command.\n",
 		"help");
 }

@@ -26,7 +26,7 @@ static const char help_text[] =
 	"Prints a line for each hit, or the result of a tracer (-t), until Ctrl-C, the\n"
 	"end of the processes, or the limit set by -n or -d. The code of the processes\n"
 	"is then as it was before. With a PROGRAM, PROBEs come before the --, and the\n"
-	"exit status is that of the program.\n";
+	"exit status is that of the program. A PROBE may be a function: fn:FILE:NAME.\n";
 
 struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 {

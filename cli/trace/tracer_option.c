@@ -112,6 +112,26 @@ static void leave_others_options(struct trace_tracer *tracer)
 	}
 }
 
+/* Does a pattern name the exits (fn:X:return) of what another one names (fn:X, perhaps with a
+ * list)? */
+static bool is_named_again(const struct pattern_list *patterns, size_t i)
+{
+	static const char suffix[] = ":return";
+	const char *text = probe_pattern_text(patterns->items[i]);
+	size_t whole = strcspn(text, "("), length = whole - (sizeof(suffix) - 1);
+
+	if (whole < sizeof(suffix) || strncmp(text + length, suffix, sizeof(suffix) - 1) != 0)
+		return false;
+	for (size_t k = 0; k < patterns->count; k++) {
+		const char *other = probe_pattern_text(patterns->items[k]);
+
+		if (strcspn(other, "(") == length && strncmp(text, other, length) == 0 &&
+			probe_pattern_pair(patterns->items[k]))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Functions are pairs by themselves, unless the user lists pairs. For the tracer heap they are
  * none: the size is known at the entry, and the pointer at the exit.
@@ -124,7 +144,7 @@ static struct probe_error *pair_functions(struct pattern_list *patterns, struct 
 	if (*pairing != PROBE_PAIRING_NONE && *pairing != PROBE_PAIRING_NAMES)
 		return NULL;
 	for (size_t i = 0; i < patterns->count; i++)
-		paired += probe_pattern_pair(patterns->items[i]);
+		paired += probe_pattern_pair(patterns->items[i]) || is_named_again(patterns, i);
 	if (paired && inout->output == PROBE_TRACER_HEAP)
 		return usage_error(
 			"tracer 'heap' needs probes that pass both the size and the pointer, which "

@@ -893,7 +893,9 @@ static void text_calls(struct format_context *context, const struct probe_calls_
 	if (count)
 		grid_print(&grid, &context->out, 0);
 	else
-		buffer_string(&context->out, "no call has ended\n");
+		buffer_string(&context->out,
+			"no call has ended; if hits were lost, add --full=wait or a "
+			"larger -b, or name fewer functions\n");
 	text_more(&context->out, count - shown, " more function (--top)\n",
 		" more functions (--top)\n");
 }

@@ -77,7 +77,6 @@ static struct probe_error *plan_once(struct change *change, struct selection *se
 	AUTO(transaction_end) struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	AUTO(install_deinit) struct install install = install_of(&t, selection, &request);
 
-	install.persistent = true;
 	install.alone = alone;
 	return install_plan(&install);
 }

@@ -182,7 +182,9 @@ struct probe_error *gadgets_find(
 		return error;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"the process has no %s of the form that is needed in its code: nothing can be run "
-		"in it safely",
+		"in it safely (static programs without a C library, as of Go, lack it: link them "
+		"with "
+		"one, in Go with cgo)",
 		!ret->call    ? "system call"
 		: !ret->leave ? "end of a function"
 			      : "rt_sigreturn");

@@ -103,6 +103,10 @@ wrong 1 "$nothing$later; the same for ${pids[1]}, ${pids[2]}" trace -p "$list" x
 wrong 1 "there is no process 99999998; the same for 99999999" enable -p 99999998,99999999 x:y
 
 # The help and the message list the same plans, and each is known.
+for help in --help "trace --help"; do
+	# shellcheck disable=SC2086
+	"$PROBECTL" $help | grep -q "function.* fn:FILE:NAME" || fail "$help does not mention functions"
+done
 plans=$("$PROBECTL" enable --help | sed -n 's/.*--plan LIST .*(default: \(.*\))$/\1/p')
 wrong 2 "--plan: unknown plan '?'; the plans are ${plans//,/, }" enable -p $$ --plan "$plans,?" x:y
 wrong 2 "'${pids[1]}' is no PROBE; several process ids are one value, as in -p ${pids[0]},${pids[1]}" \

@@ -161,6 +161,15 @@ refused()
 refused pointer "one of its jumps may lead to any function"
 refused around "its tail calls lead back to it"
 refused never "it does not return, by its code"
+# What a process's list says of ends is what its file's says, though `enable` cannot notice them.
+same "ends in the list" "$("$PROBECTL" list --functions -p $pid fn:tails:first | awk '$1 ~ /^fn/ {print $(NF - 1)}')" \
+	"$("$PROBECTL" list --functions tails first | awk '$1 ~ /^fn/ {print $(NF - 1)}')"
+# Naming the exits, too, names the same pair.
+"$PROBECTL" trace -q -t latency 'fn:libc:malloc(arg0)' fn:libc:malloc:return -- ls / >pair 2>err ||
+	fail "a pair that is named twice: $(cat err)"
+grep -q "ends without a begin 0" pair || fail "a pair that is named twice: $(cat pair)"
+"$PROBECTL" trace -q -t self -d 0.1 -p $pid fn:tails:first >self 2>err || fail "self: $(cat err)"
+grep -q "no call has ended; if hits were lost, add --full=wait or" self || fail "self: $(cat self)"
 "$PROBECTL" enable -p $pid fn:tails:first:return 2>err && fail "enable: no error"
 grep -q "it returns in another function, which only tracers notice" err || fail "enable: $(cat err)"
 "$PROBECTL" trace -t latency --match arg0 -p $pid fn:tails:first 2>err && fail "--match: no error"
