@@ -26,22 +26,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
-/* ==== Timer =================================================================================== */
-
-struct timer timer_every(uint64_t ns)
-{
-	return (struct timer){
-		.next_ns = ns ? clock_monotonic_ns() + ns : UINT64_MAX, .every_ns = ns};
-}
-
-bool timer_due(struct timer *timer, uint64_t now_ns)
-{
-	if (now_ns < timer->next_ns)
-		return false;
-	timer->next_ns += ((now_ns - timer->next_ns) / timer->every_ns + 1) * timer->every_ns;
-	return true;
-}
-
 /* ==== Loop ==================================================================================== */
 
 /* ---- Signals ---------------------------------------------------------------- */

@@ -25,17 +25,6 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 
-/* A timer that expires at regular intervals, on CLOCK_MONOTONIC. */
-struct timer {
-	uint64_t next_ns; /* next expiry; UINT64_MAX for a timer that never expires */
-	uint64_t every_ns;
-};
-
-/* Returns a timer that expires every `ns` nanoseconds from now on, or never if `ns` is 0. */
-struct timer timer_every(uint64_t ns);
-/* Returns true if the timer has expired. Then advances next_ns by whole intervals beyond now_ns. */
-bool timer_due(struct timer *timer, uint64_t now_ns);
-
 struct pollfd;
 
 /* Initialise with {.signal_fd = -1}. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/loop.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
