@@ -523,6 +523,7 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	status = open_file(change->pid, "status");
 	if (!has_handlers(status)) /* true if the file cannot be read */
 		return NULL;
+	cleanup_fd(&status);
 	error = search_open(
 		change->pid, change->mem, &w->places, change->registry.guard, &w->search);
 	if (!error)
