@@ -523,10 +523,9 @@ static bool take_instances(
 		return true;
 	for (uint32_t i = 0; i < domain->count; i++) {
 		memcpy(&instance, file + domain->offset + i * sizeof(instance), sizeof(instance));
-		if (!ARRAY_ROOM(list->items, list->count))
+		if (!ARRAY_ADD(list->items, list->count,
+			    (struct pcp_taken){(int)domain->serial, instance.internal}))
 			return false;
-		list->items[list->count++] =
-			(struct pcp_taken){(int)domain->serial, instance.internal};
 	}
 	return true;
 }

@@ -58,17 +58,12 @@ struct probe_error *demangle_symbol(const char *symbol, bool *is_rust_ret, char 
 	 */
 	if (symbol[0] != '_')
 		return NULL;
-	if (demangle(&its, symbol, is_rust_ret) && its.text.length) {
-		buffer_char(&its.text, '\0');
-		if (its.text.no_memory) {
-			buffer_deinit(&its.text);
-			return probe_error_no_memory();
-		}
-		*ret = its.text.data;
+	if (!demangle(&its, symbol, is_rust_ret) || !its.text.length) {
+		buffer_deinit(&its.text);
 		return NULL;
 	}
-	buffer_deinit(&its.text);
-	return NULL;
+	*ret = buffer_take(&its.text, NULL);
+	return *ret ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *probe_demangle(const char *symbol, char **ret)

@@ -177,9 +177,8 @@ struct probe_error *splits_read(struct object *object, const struct arch *arch, 
 		if (function.range.end - function.range.start < 2 ||
 			is_named(object, function.range))
 			continue;
-		if (!ARRAY_ROOM(ret->items, ret->count))
+		if (!ARRAY_ADD(ret->items, ret->count, (struct split){.range = function.range}))
 			return probe_error_no_memory();
-		ret->items[ret->count++] = (struct split){.range = function.range};
 	}
 	error = count_code(object, arch, ret, false, file, file_size);
 	if (!error && object_type(object) == ET_EXEC)

@@ -159,11 +159,9 @@ struct probe_error *identity_of(struct identities *identities, size_t index, con
 	*ret = 0;
 	if (!identities->catalogue)
 		return NULL;
-	while (identities->count <= index) {
-		if (!ARRAY_ROOM(identities->begins, identities->count))
+	while (identities->count <= index)
+		if (!ARRAY_ADD(identities->begins, identities->count, (struct identity_begin){0}))
 			return probe_error_no_memory();
-		identities->begins[identities->count++] = (struct identity_begin){0};
-	}
 	begin = &identities->begins[index];
 	if (!begin->is_known)
 		error = learn(identities->catalogue, provider, name, begin);
