@@ -196,6 +196,11 @@ static const char *thread_field(pid_t pid, pid_t tid, int n, char buffer[STAT_BY
 	return stat_field(procfs_path("/proc/%d/task/%d/stat", pid, tid).text, n, buffer);
 }
 
+static const char *process_field(pid_t pid, int n, char buffer[STAT_BYTES])
+{
+	return stat_field(procfs_path("/proc/%d/stat", pid).text, n, buffer);
+}
+
 char procfs_thread_state(pid_t pid, pid_t tid)
 {
 	char buffer[STAT_BYTES];
@@ -252,7 +257,7 @@ long procfs_last_pid(int fd)
 pid_t procfs_parent(pid_t pid)
 {
 	char buffer[STAT_BYTES];
-	const char *field = thread_field(pid, pid, 4, buffer);
+	const char *field = process_field(pid, 4, buffer);
 
 	return field ? (pid_t)strtol(field, NULL, 10) : 0;
 }
@@ -319,7 +324,7 @@ bool procfs_is_kernel_thread(pid_t pid)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD, from the same header */
 	char buffer[STAT_BYTES];
-	const char *field = thread_field(pid, pid, 9, buffer);
+	const char *field = process_field(pid, 9, buffer);
 
 	return field && strtoul(field, NULL, 10) & KERNEL_THREAD;
 }
@@ -375,7 +380,7 @@ bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)
 
 	if (!procfs_is_zombie(pid) || procfs_start_time(pid) != start_time)
 		return false;
-	field = thread_field(pid, pid, 52, buffer);
+	field = process_field(pid, 52, buffer);
 	*ret = field ? atoi(field) : 0;
 	return field != NULL;
 }
