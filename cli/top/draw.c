@@ -366,10 +366,10 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	enum column column)
 {
 	const struct top_times *its = model_times(model, row);
-	const double times[COLUMNS] = {[COLUMN_P50] = its->p50,
-		[COLUMN_P99] = its->p99,
-		[COLUMN_AVERAGE] = its->average,
-		[COLUMN_TIME] = model_time(model, row)};
+	double time = column == COLUMN_P50	 ? its->p50
+		      : column == COLUMN_P99	 ? its->p99
+		      : column == COLUMN_AVERAGE ? its->average
+						 : model_time(model, row);
 	size_t width = columns[column].width;
 
 	if (column >= COLUMN_P50 && !row->ends) {
@@ -377,7 +377,7 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	} else if (column == COLUMN_OPEN) {
 		cell_count(out, row->in_flight, width);
 	} else if (column >= COLUMN_P50) {
-		cell_time(out, times[column], width);
+		cell_time(out, time, width);
 	} else if (probe_coverage_is_none(&row->coverage)) {
 		/* If hits are not counted, show a dash, because 0 would be wrong. */
 		buffer_pad(out, 0, width - 1);
