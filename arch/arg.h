@@ -15,7 +15,8 @@ enum arch_arg_kind {
 	ARCH_ARG_IMMEDIATE,   /* the value is `disp` (plus the symbol's address) */
 	ARCH_ARG_REGISTER,    /* `width` bytes of register `base`, from bit `shift` on */
 	ARCH_ARG_FP_REGISTER, /* the low `width` bytes of vector register number `base` */
-	ARCH_ARG_MEMORY	      /* the memory at base + index * scale + disp (+ symbol) */
+	ARCH_ARG_MEMORY,      /* the memory at base + index * scale + disp (+ symbol) */
+	ARCH_ARG_ADDRESS      /* that address itself; in no note */
 };
 
 #define ARCH_REG_NONE (-1)

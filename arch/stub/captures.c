@@ -97,6 +97,9 @@ static void form_operand(struct form *f, int a, const struct arch_arg *arg)
 		form_operand_address(f, a, arg);
 		form_load(f, a, form_at(a, 0), (uint8_t)arg->size, is_signed);
 		break;
+	case ARCH_ARG_ADDRESS:
+		form_operand_address(f, a, arg);
+		break;
 	case ARCH_ARG_UNKNOWN:
 		break;
 	}

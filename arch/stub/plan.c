@@ -346,6 +346,9 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	case ARCH_ARG_MEMORY:
 		return !arg->symbol && arg->size > 0 && arg->size <= PAGE_BYTES &&
 		       arg->base < isa->registers && arg->index < isa->registers;
+	case ARCH_ARG_ADDRESS:
+		return !arg->symbol && arg->size == 8 && arg->base < isa->registers &&
+		       arg->index < isa->registers;
 	case ARCH_ARG_UNKNOWN:
 		break;
 	}

@@ -799,6 +799,7 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		tracer->options.described |= tracer->output == PROBE_TRACER_HITS &&
 					     !trace->settings.json && !trace->directory;
 		tracer->options.texts = tracer_prints_hits(tracer);
+		tracer->options.frames = tracer->calls || trace->directory;
 		/*
 		 * Enabling probes takes time in each process. Hits that are printed are switched on
 		 * and off for all processes together (probe_trace_switch()): otherwise the trace

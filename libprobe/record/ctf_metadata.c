@@ -189,8 +189,8 @@ char *ctf_labels(const struct probe_session_probe *probe, size_t count)
 }
 
 /*
- * Writes the name of a value: argN for the probe's argument N; argN_PLACE the second time, and
- * LABEL_argN_PLACE for a member of a structure.
+ * Writes the name of a value: argN for the probe's argument N; argN_PLACE the second time;
+ * LABEL_argN_PLACE for a member of a structure; CTF_FRAME for the address of a function's frame.
  */
 static void name_value(
 	const char *labels, unsigned int number, size_t place, bool again, char ret[NAME_BYTES])
@@ -200,7 +200,9 @@ static void name_value(
 	for (size_t i = 0; i < place && *labels; i++)
 		labels += strcspn(labels, ",") + 1;
 	length = strcspn(labels, ",");
-	if (length)
+	if (number == PROBE_ARG_FRAME)
+		snprintf(ret, NAME_BYTES, CTF_FRAME);
+	else if (length)
 		snprintf(ret, NAME_BYTES, "%.*s_arg%u_%zu",
 			length < LABEL_MAX ? (int)length : LABEL_MAX, labels, number, place);
 	else if (again)

@@ -532,6 +532,8 @@ static inline void fill_hit(
 	*ret = stream->event->event;
 	ret->time_ns = stream->time_ns;
 	ret->cpu = stream->cpu;
+	if (ret->frame)
+		ret->frame = result->numbers[OWN_CALL];
 	if (OWN_HAS(has, OWN_PID)) {
 		ret->pid = (pid_t)result->numbers[OWN_PID];
 		ret->tid = (pid_t)result->numbers[OWN_TID];

@@ -485,9 +485,14 @@ static bool add_field(struct step_builder *b, struct fields *fields, size_t inde
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool is_unused(const struct fields *fields, size_t index)
+/* Returns the number that a field sets if it has no value of its own, or 0. */
+static uint16_t number_of(const struct fields *fields, size_t index)
 {
-	return strcmp(fields->structure->fields[index].name, "unused") == 0;
+	const char *name = fields->structure->fields[index].name;
+
+	return strcmp(name, "unused") == 0    ? OWN_IGNORED
+	       : strcmp(name, CTF_FRAME) == 0 ? OWN_CALL
+					      : 0;
 }
 
 /* Returns the length of LABEL in a field LABEL_argN_I (ctf_metadata.c); 0 for other names. */
@@ -562,8 +567,11 @@ static bool make_values(struct fields *fields, struct own_class *class)
 	for (size_t i = 0; i < fields->count; i++) {
 		size_t arg = arg_of(fields, i);
 
-		if (is_unused(fields, arg))
+		if (number_of(fields, arg)) {
+			/* Events have their own. */
+			class->event.frame |= number_of(fields, arg) == OWN_CALL;
 			continue;
+		}
 		if (!is_placed[arg]) {
 			is_placed[arg] = true;
 			fields->known[arg].value = fields->values;
@@ -587,9 +595,12 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 		return false;
 	for (size_t i = 0; i < fields->count; i++) {
 		const struct known *known = &fields->known[arg_of(fields, i)];
+		uint16_t number = number_of(fields, arg_of(fields, i));
 
-		if (is_unused(fields, i)) {
-			if (!add_number(b, fields->structure->fields[i].type, OWN_IGNORED))
+		if (number) {
+			/* A flag of the field is always set. */
+			if (!add_number(b, fields->structure->fields[i].type,
+				    arg_of(fields, i) == i ? number : OWN_IGNORED))
 				return false;
 			continue;
 		}

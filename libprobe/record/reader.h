@@ -342,6 +342,7 @@ enum own_number {
 	OWN_TID,
 	OWN_CHILD,
 	OWN_STACK_END,
+	OWN_CALL,    /* the address of a function's frame (struct probe_event) */
 	OWN_IGNORED, /* a number that nothing uses */
 	OWN_NEVER,   /* a number that is always 0 */
 	OWN_FREE     /* the first of the numbers for lengths and flags of fields */

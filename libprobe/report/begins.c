@@ -156,8 +156,8 @@ struct probe_error *identity_of(struct identities *identities, size_t index, con
 	struct probe_error *error = NULL;
 	struct identity_begin *begin;
 
-	*ret = 0;
-	if (!identities->catalogue)
+	*ret = identities->is_off ? 0 : event->frame;
+	if (*ret || identities->is_off || !identities->catalogue)
 		return NULL;
 	while (identities->count <= index)
 		if (!ARRAY_ADD(identities->begins, identities->count, (struct identity_begin){0}))

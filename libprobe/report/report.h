@@ -131,15 +131,16 @@ PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 /* ---- Identity of start events (begins.c) ----------------------------------------------------- */
 
 /*
- * The identity of an event is a hash of the arguments that have the same value in both events of a
- * pair (probe_meaning.same). It decides which start event of a thread an end event belongs to.
- * Stubs compare these, too (arch_flights.compares).
+ * The identity of an event is the address of the function's frame, or a hash of the arguments that
+ * have the same value in both events of a pair (probe_meaning.same). It decides which start event
+ * of a thread an end event belongs to. Stubs compare these, too (arch_flights.compares).
  */
 
 struct identities {
 	const struct probe_catalogue *catalogue; /* catalogue of probes, borrowed; may be NULL */
 	struct identity_begin *begins; /* compared arguments, indexed by the start event's probe */
 	size_t count;
+	bool is_off; /* all identities are unknown, because events are matched by a value */
 };
 
 void identities_deinit(struct identities *identities);

@@ -31,7 +31,7 @@ struct open_span {
 	struct probe_span public;
 	struct probe_span_pair *pair;
 	size_t probe; /* index of the start event's probe in the pairing */
-	uint64_t identity;
+	uint64_t identity, frame;
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
 };
@@ -61,8 +61,8 @@ struct probe_error *probe_spans_create(
 		return probe_error_no_memory();
 	spans->options =
 		options ? *options : (struct probe_spans_options){.match = -1, .match_end = -1};
-	if (spans->options.match < 0)
-		spans->identities.catalogue = spans->options.catalogue;
+	spans->identities.catalogue = spans->options.catalogue;
+	spans->identities.is_off = spans->options.match >= 0;
 	spans->begins.item_bytes = sizeof(struct open_span *);
 	TAILQ_INIT(&spans->all);
 	*ret = spans;
@@ -235,6 +235,7 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 		span->probe = spans->pairing.probes[probe->index].same;
 		span->key = *key;
 		span->identity = identity;
+		span->frame = event->frame;
 		span->public.parent = innermost(stack);
 	}
 	if (!span || !begins_push(&spans->begins, stack, &span)) {
@@ -250,6 +251,29 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 		give_up(spans, TAILQ_FIRST(&spans->all));
 	*ret = &span->public;
 	return true;
+}
+
+/*
+ * Before a function's start event in `frame`: gives up the calls that the program has left by a
+ * jump, as by longjmp(3). A call whose frame is at the same place was left, and so were those that
+ * it made. If it has made none, it may also have called another function by a tail call. Deeper
+ * frames have lower addresses.
+ */
+static void give_up_left(struct probe_spans *spans, const struct begins_key *key,
+	const struct span_probe *probe, uint64_t frame)
+{
+	const struct begins_stack *stack = begins_find(&spans->begins, key);
+	size_t depth = stack ? stack->depth : 0, at = depth;
+
+	while (at && span_at(stack, at - 1)->frame < frame)
+		at--;
+	if (!at || span_at(stack, at - 1)->frame != frame ||
+		(at == depth &&
+			span_at(stack, at - 1)->probe != spans->pairing.probes[probe->index].same))
+		return;
+	/* The last one that is given up takes the stack with it. */
+	for (; depth >= at; depth--)
+		give_up(spans, span_at(stack, depth - 1));
 }
 
 /* ---- Ends -------------------------------------------------------------------------------- */
@@ -342,6 +366,8 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 				find_pair(spans, probe->provider, paired->plain, paired->stem);
 		if (!probe->pair)
 			return probe_error_no_memory();
+		if (event->frame && options->match < 0)
+			give_up_left(spans, &key, probe, event->frame);
 		return span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();

@@ -317,10 +317,10 @@ static struct probe_error *parse_options(
 	for (size_t i = 0; i < options->key_count && !error; i++)
 		error = key_parse(options->keys[i], strlen(options->keys[i]), options->catalogue,
 			(uint8_t)i, &summary->keys[i]);
-	if (options->match)
-		return error ? error : parse_match(summary, options->match, options->catalogue);
 	summary->identities.catalogue = options->catalogue;
-	return error;
+	summary->identities.is_off = options->match != NULL;
+	return error || !options->match ? error
+					: parse_match(summary, options->match, options->catalogue);
 }
 
 struct probe_error *probe_summary_create(

@@ -325,6 +325,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 		.together = o->together,
 		.catalogue = o->catalogue,
 		.texts = true,
+		.frames = true,
 		.watch = o->watch,
 	};
 	struct probe_error *error =

@@ -226,7 +226,7 @@ class SessionOptions(Structure):
         (c_void_p, "catalogue"),
         (c_bool, "described texts follow_libraries"),
         (c_void_p, "watch"),
-        (c_bool, "follow_children"),
+        (c_bool, "follow_children frames"),
     )
 
 

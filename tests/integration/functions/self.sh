@@ -119,6 +119,87 @@ same "the calls of tail calls" "$(calls tails.out)" \
 	"$(printf '%s\n' "inner 300 =100,outer=200" "outer 200 =100,utmost=100" "utmost 100 =100")"
 grep -q 'without' tails.err && fail "tail calls have no end: $(cat tails.err)"
 
+# A loop that never returns is where a failed query jumps back to. What was left is no caller of what
+# comes later, and its times are nobody else's, live and in records of each kind.
+cat >loop.c <<'C'
+#include <setjmp.h>
+
+static jmp_buf back;
+static volatile int spins;
+
+__attribute__((noipa)) void step(int fails) { for (spins = 0; spins < 30; spins++); if (fails) longjmp(back, 1); }
+__attribute__((noipa)) int plan(int fails, int depth)
+{
+	if (depth)
+		return plan(fails, depth - 1) + spins;
+	step(fails);
+	return spins;
+}
+__attribute__((noipa)) int query(int fails) { return plan(fails, 2) + spins; }
+__attribute__((noipa)) int idle(void) { for (spins = 0; spins < 30; spins++); return spins; }
+
+int main(void)
+{
+	for (volatile int i = 0; i < 50; i++) {
+		if (!setjmp(back))
+			query(i % 5 == 4);
+		idle();
+	}
+	_Exit(0);
+}
+C
+sed -i '1i #include <stdlib.h>' loop.c
+cc -O1 -fno-optimize-sibling-calls -o loop loop.c || die "cannot build the program"
+names=(fn:loop:{query,plan,step,idle})
+cat >wanted <<'W'
+idle 50 =50
+plan 120 plan=80,query=40
+query 40 =40
+step 40 plan=40
+W
+"$PROBECTL" trace -t self --json -o loop.live "${names[@]}" -- ./loop 2>loop.err || fail "trace: $(cat loop.err)"
+same "the calls beside jumps" "$(calls loop.live)" "$(cat wanted)"
+grep -q '50 begins without an end, 0 ends' loop.err || fail "not told: $(cat loop.err)"
+for options in --full=flush --full=wait --full=loop --stack; do
+	rm -rf loop.record
+	"$PROBECTL" record -q $options -o loop.record "${names[@]}" "${names[@]/%/:return}" -- ./loop ||
+		fail "record $options"
+	"$PROBECTL" report --self --json loop.record 2>/dev/null >loop.report || fail "report $options"
+	same "the calls in a record with $options" "$(calls loop.report)" "$(cat wanted)"
+done
+# The frame is no argument of the function.
+"$PROBECTL" export -F json loop.record >loop.events || fail "export"
+same "the arguments" "$(jq -c 'select(.name == "idle").args' loop.events | sort -u)" "[]"
+
+# An exit ends the call whose frame it has, not an inner one that was left.
+cat >inner.c <<'C'
+#include <setjmp.h>
+#include <unistd.h>
+
+static jmp_buf back;
+
+__attribute__((noipa)) int retry(int again)
+{
+	if (!again)
+		longjmp(back, 1);
+	usleep(2000);
+	if (!setjmp(back))
+		retry(0);
+	return again;
+}
+
+int main(void)
+{
+	for (int i = 0; i < 10; i++)
+		retry(1);
+}
+C
+cc -O1 -o inner inner.c || die "cannot build the program"
+"$PROBECTL" record -q -o inner.record fn:inner:retry fn:inner:retry:return -- ./inner || fail "record"
+"$PROBECTL" report --json inner.record >inner.report || fail "report"
+same "pairs, those without an end, and whether they took 2 ms" \
+	"$(jq -c 'select(.type == "pair") | [.count, .in_flight, .min >= 2000000]' inner.report)" "[10,10,true]"
+
 # Two tracers share the stubs; the copy of an exit stays while memory is taken and given back.
 cat >moved.c <<'C'
 #include <stdint.h>

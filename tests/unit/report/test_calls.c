@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Self time, total time, callers and callees: nesting, recursion, jumps, losses, threads, keys. */
+/* Self time, total time, callers and callees: nesting, recursion, jumps, frames, losses, threads,
+ * keys. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ static void create(void)
 	now = 1000;
 }
 
-/* Adds a hit of a function in a thread, `ns` after the last. */
-static void add(uint64_t ns, const char *name, pid_t tid)
+/* Adds a hit of a function in a thread, `ns` after the last. A frame of 0 is unknown. */
+static void add_framed(uint64_t ns, const char *name, pid_t tid, uint64_t frame)
 {
 	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
 		.time_ns = now += ns,
@@ -32,20 +33,33 @@ static void add(uint64_t ns, const char *name, pid_t tid)
 		.name = name,
 		.pid = 1,
 		.tid = tid,
-		.comm = "a"};
+		.comm = "a",
+		.frame = frame};
 
 	assert_null(probe_calls_add(calls, &event));
 }
 
-/* Adds hits of thread 1, a microsecond after each other: "f" is an entry, "-f" an exit. */
+static void add(uint64_t ns, const char *name, pid_t tid)
+{
+	add_framed(ns, name, tid, 0);
+}
+
+/*
+ * Adds hits of thread 1, a microsecond after each other: "f" is an entry, "-f" an exit, and "f@9"
+ * an entry whose frame is number 9.
+ */
 static void run(const char *const *hits)
 {
 	char name[32];
 
 	for (; *hits; hits++) {
-		if (**hits == '-')
-			snprintf(name, sizeof(name), "%s:return", *hits + 1);
-		add(1000, **hits == '-' ? name : *hits, 1);
+		bool is_exit = **hits == '-';
+		const char *at = strchr(*hits, '@');
+		size_t length = strcspn(*hits, "@") - is_exit;
+
+		snprintf(name, sizeof(name), "%.*s%s", (int)length, *hits + is_exit,
+			is_exit ? ":return" : "");
+		add_framed(1000, name, 1, at ? 16 * strtoul(at + 1, NULL, 10) : 0);
 	}
 }
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
@@ -299,12 +313,45 @@ static void test_refused(void **state)
 	finish(0, 0, 0);
 }
 
+/* Frames tell which calls the program has left, before anything around them returns. */
+static void test_frames(void **state)
+{
+	(void)state;
+	/* A loop calls `f` again after `g` has jumped back to it, and then another function. */
+	create();
+	RUN("f@9", "g@8", "f@9", "g@8", "-g@8", "-f@9", "f@9", "g@8", "h@9", "-h@9");
+	take_rows(false);
+	is_function("fn:a:f", 1, 2, 3);
+	is_edge(NULL, "fn:a:f", 1, 2, 3);
+	is_edge("fn:a:f", "fn:a:g", 1, 1, 1);
+	is_edge(NULL, "fn:a:h", 1, 1, 1);
+	finish(4, 0, 0);
+
+	/* A tail call: both functions have one frame. */
+	create();
+	RUN("f@9", "h@9", "-h@9", "-f@9");
+	take_rows(false);
+	is_edge("fn:a:f", "fn:a:h", 1, 1, 1);
+	is_function("fn:a:f", 1, 2, 3);
+	finish(0, 0, 0);
+
+	/* Inner calls of a recursion that are left, and a handler on a stack above. */
+	create();
+	RUN("f@9", "f@8", "f@7", "s@20", "g@19", "-g@19", "-s@20", "-f@9");
+	take_rows(false);
+	is_function("fn:a:f", 1, 4, 7);
+	is_function("fn:a:s", 1, 2, 3);
+	is_edge("fn:a:s", "fn:a:g", 1, 1, 1);
+	finish(2, 0, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_recursion),
 		cmocka_unit_test(test_jumps),
+		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_losses),
