@@ -32,6 +32,7 @@ struct open_span {
 	struct probe_span_pair *pair;
 	size_t probe; /* index of the start event's probe in the pairing */
 	uint64_t identity, frame;
+	bool is_left; /* it seems that the program has left it by a jump */
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
 };
@@ -49,6 +50,7 @@ struct probe_spans {
 	struct identities identities;
 	struct begins begins;	 /* stacks of open spans (struct open_span *) */
 	struct all_spans all;	 /* all open spans, oldest first */
+	bool has_several_stacks; /* a call ended that seemed to be left */
 	struct open_span *ended; /* the last ended span, which the caller may still use */
 };
 
@@ -201,14 +203,26 @@ static void forget(struct probe_spans *spans)
 	probe_spans_finish(spans);
 }
 
-/* Returns a stack's newest span that is not crossed (see cross()), or NULL. */
-static struct probe_span *innermost(const struct begins_stack *stack)
+/*
+ * Returns a stack's newest span that is not crossed (see cross()) and was not left, or NULL. If a
+ * function is called in `frame`, calls in deeper frames, which have lower addresses, were left by a
+ * jump, as by longjmp(3). So was a call in the same frame, unless it was the newest: that makes a
+ * tail call. An end shows that a call was not left: then the thread has several stacks.
+ */
+static struct probe_span *innermost(
+	const struct probe_spans *spans, const struct begins_stack *stack, uint64_t frame)
 {
-	size_t i = stack ? stack->depth : 0;
+	bool any_left = false;
 
-	while (i && span_at(stack, i - 1)->public.crossed)
-		i--;
-	return i ? &span_at(stack, i - 1)->public : NULL;
+	for (size_t i = stack ? stack->depth : 0; i; i--) {
+		struct open_span *span = span_at(stack, i - 1);
+
+		if (span->frame && (span->frame < frame || (any_left && span->frame == frame)))
+			any_left = span->is_left = true;
+		if (!span->public.crossed && (!span->is_left || spans->has_several_stacks))
+			return &span->public;
+	}
+	return NULL;
 }
 
 /* Returns false if out of memory. */
@@ -236,7 +250,7 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 		span->key = *key;
 		span->identity = identity;
 		span->frame = event->frame;
-		span->public.parent = innermost(stack);
+		span->public.parent = innermost(spans, stack, event->frame);
 	}
 	if (!span || !begins_push(&spans->begins, stack, &span)) {
 		free(span);
@@ -254,22 +268,19 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 }
 
 /*
- * Before a function's start event in `frame`: gives up the calls that the program has left by a
- * jump, as by longjmp(3). A call whose frame is at the same place was left, and so were those that
- * it made. If it has made none, it may also have called another function by a tail call. Deeper
- * frames have lower addresses.
+ * Before a function's start event in `frame`: if the function has an open call in the same frame,
+ * the program has left it by a jump. Gives it up, and the deeper calls that it made.
  */
-static void give_up_left(struct probe_spans *spans, const struct begins_key *key,
-	const struct span_probe *probe, uint64_t frame)
+static void give_up_left(
+	struct probe_spans *spans, const struct begins_key *key, size_t probe, uint64_t frame)
 {
 	const struct begins_stack *stack = begins_find(&spans->begins, key);
 	size_t depth = stack ? stack->depth : 0, at = depth;
 
-	while (at && span_at(stack, at - 1)->frame < frame)
+	while (at && span_at(stack, at - 1)->frame <= frame &&
+		(span_at(stack, at - 1)->frame != frame || span_at(stack, at - 1)->probe != probe))
 		at--;
-	if (!at || span_at(stack, at - 1)->frame != frame ||
-		(at == depth &&
-			span_at(stack, at - 1)->probe != spans->pairing.probes[probe->index].same))
+	if (!at || span_at(stack, at - 1)->frame != frame)
 		return;
 	/* The last one that is given up takes the stack with it. */
 	for (; depth >= at; depth--)
@@ -358,7 +369,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 			return error;
 	}
 	if (options->match < 0 && key_of(event, -1, &key))
-		*span_ret = innermost(begins_find(&spans->begins, &key));
+		*span_ret = innermost(spans, begins_find(&spans->begins, &key), 0);
 	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
 		*ret = PROBE_SPAN_BEGIN;
 		if (!probe->pair)
@@ -367,7 +378,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 		if (!probe->pair)
 			return probe_error_no_memory();
 		if (event->frame && options->match < 0)
-			give_up_left(spans, &key, probe, event->frame);
+			give_up_left(spans, &key, paired->same, event->frame);
 		return span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
@@ -382,6 +393,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (!begin)
 		return NULL;
 	begin->pair->ended = true;
+	spans->has_several_stacks |= begin->is_left;
 	while (spans->options.nested && span_at(stack, stack->depth - 1) != begin)
 		give_up(spans, span_at(stack, stack->depth - 1));
 	cross(stack, begin);

@@ -327,6 +327,17 @@ static void test_frames(void **state)
 	is_edge(NULL, "fn:a:h", 1, 1, 1);
 	finish(4, 0, 0);
 
+	/* The loop's own callees have other frames; what it was called by is still open. */
+	create();
+	RUN("l@20", "f@9", "g@7", "h@10", "-h@10", "k@8", "-k@8", "f@9", "g@7", "-g@7", "-f@9",
+		"-l@20");
+	take_rows(false);
+	is_function("fn:a:l", 1, 6, 11);
+	is_edge("fn:a:l", "fn:a:h", 1, 1, 1);
+	is_edge("fn:a:l", "fn:a:k", 1, 1, 1);
+	is_edge("fn:a:l", "fn:a:f", 1, 2, 3);
+	finish(2, 0, 0);
+
 	/* A tail call: both functions have one frame. */
 	create();
 	RUN("f@9", "h@9", "-h@9", "-f@9");
@@ -335,14 +346,24 @@ static void test_frames(void **state)
 	is_function("fn:a:f", 1, 2, 3);
 	finish(0, 0, 0);
 
-	/* Inner calls of a recursion that are left, and a handler on a stack above. */
+	/* Inner calls of a recursion are left; a handler on a stack above is inside no call. */
 	create();
 	RUN("f@9", "f@8", "f@7", "s@20", "g@19", "-g@19", "-s@20", "-f@9");
 	take_rows(false);
-	is_function("fn:a:f", 1, 4, 7);
-	is_function("fn:a:s", 1, 2, 3);
+	is_function("fn:a:f", 1, 7, 7);
+	is_edge(NULL, "fn:a:s", 1, 2, 3);
 	is_edge("fn:a:s", "fn:a:g", 1, 1, 1);
 	finish(2, 0, 0);
+
+	/* Once a call has returned that seemed to be left, the program has several stacks. */
+	create();
+	RUN("f@9", "s@20", "-s@20", "-f@9", "f@9", "s@20", "-s@20", "g@8", "-g@8", "-f@9");
+	take_rows(false);
+	is_function("fn:a:f", 2, 6, 8);
+	is_edge(NULL, "fn:a:s", 1, 1, 1);
+	is_edge("fn:a:f", "fn:a:s", 1, 1, 1);
+	is_edge("fn:a:f", "fn:a:g", 1, 1, 1);
+	finish(0, 0, 0);
 }
 
 int main(void)
