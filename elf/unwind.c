@@ -403,13 +403,12 @@ struct probe_error *unwind_open(struct object *object, struct unwind **ret)
 
 static void forget(struct unwind *unwind)
 {
-	for (size_t i = 0; i < unwind->known.room; i++) {
-		struct unwind_rules *rules = map_at(&unwind->known, i);
+	struct unwind_rules *rules;
 
-		for (size_t k = 0; rules && k < UNWIND_REGISTERS; k++)
+	for (size_t i = 0; (rules = map_next(&unwind->known, &i));) {
+		for (size_t k = 0; k < UNWIND_REGISTERS; k++)
 			unwind_rule_deinit(&rules->registers[k]);
-		if (rules)
-			unwind_rule_deinit(&rules->cfa);
+		unwind_rule_deinit(&rules->cfa);
 	}
 	map_clear(&unwind->known);
 }

@@ -85,9 +85,12 @@ struct map_part map_text(const char *text)
 	return (struct map_part){text, text ? strlen(text) + 1 : 0};
 }
 
-void *map_at(const struct map *map, size_t slot)
+void *map_next(const struct map *map, size_t *slot)
 {
-	return map->slots[slot] ? map->slots[slot]->value : NULL;
+	while (*slot < map->room)
+		if (map->slots[(*slot)++])
+			return map->slots[*slot - 1]->value;
+	return NULL;
 }
 
 static uint64_t hash_of(const struct map_part *parts, size_t count, size_t *bytes_ret)

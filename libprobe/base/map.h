@@ -62,7 +62,7 @@ uint64_t hash_fnv(uint64_t hash, const void *bytes, size_t length);
 /* Returns the bytes of the key of a value, one part after another. */
 const void *map_key(const void *value);
 /*
- * Returns the value in a slot below map->room; NULL if the slot is free. Visits all values, in no
- * order. When a value is removed, another one that was not visited yet may take its slot.
+ * Returns the next value, in no order, and advances *slot, which is 0 at first; NULL after the
+ * last. When a value is removed, another one that was not visited yet may take its slot, *slot - 1.
  */
-void *map_at(const struct map *map, size_t slot);
+void *map_next(const struct map *map, size_t *slot);

@@ -422,6 +422,7 @@ static struct probe_error *make_heap(struct own_reader *reader)
 static void close_part(struct own_reader *reader)
 {
 	struct map *known = &reader->stacks.known;
+	const struct known_frame *frame;
 
 	forget_texts(reader);
 	for (size_t i = 0; i < reader->stream_count; i++) {
@@ -433,12 +434,8 @@ static void close_part(struct own_reader *reader)
 	free(reader->streams);
 	free(reader->traces);
 	free(reader->heap);
-	for (size_t i = 0; i < known->room; i++) {
-		const struct known_frame *frame = map_at(known, i);
-
-		if (frame)
-			free(frame->text);
-	}
+	for (size_t i = 0; (frame = map_next(known, &i));)
+		free(frame->text);
 	map_clear(known);
 	reader->streams = NULL;
 	reader->traces = NULL;

@@ -215,16 +215,12 @@ static const uint32_t magic = 0xc1fc1fc1;
 /* Frees the block and the threads. */
 static void free_block(struct own_stream *stream)
 {
-	const struct map *threads = &stream->threads;
+	const struct own_thread *thread;
 
 	free(stream->block);
 	stream->block = NULL;
-	for (size_t i = 0; i < threads->room; i++) {
-		const struct own_thread *thread = map_at(threads, i);
-
-		if (thread)
-			free(thread->comm);
-	}
+	for (size_t i = 0; (thread = map_next(&stream->threads, &i));)
+		free(thread->comm);
 	map_clear(&stream->threads);
 	stream->last_thread = NULL;
 }

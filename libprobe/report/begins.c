@@ -12,12 +12,10 @@
 
 void begins_deinit(struct begins *begins)
 {
-	for (size_t i = 0; i < begins->stacks.room; i++) {
-		const struct begins_stack *stack = map_at(&begins->stacks, i);
+	const struct begins_stack *stack;
 
-		if (stack)
-			free(stack->items);
-	}
+	for (size_t i = 0; (stack = map_next(&begins->stacks, &i));)
+		free(stack->items);
 	map_clear(&begins->stacks);
 	free(begins->spare);
 	*begins = (struct begins){.item_bytes = begins->item_bytes};

@@ -350,15 +350,12 @@ static struct probe_calls_sum sum_of(const struct item *item, bool is_interval)
 void probe_calls_mark(struct probe_calls *calls)
 {
 	struct map *const maps[] = {&calls->functions, &calls->edges};
+	struct item *item;
 
 	/* Functions and edges begin with their items. */
 	for (size_t m = 0; m < 2; m++)
-		for (size_t i = 0; i < maps[m]->room; i++) {
-			struct item *item = map_at(maps[m], i);
-
-			if (item)
-				item->marked = sum_of(item, false);
-		}
+		for (size_t i = 0; (item = map_next(maps[m], &i));)
+			item->marked = sum_of(item, false);
 }
 
 static int compare_functions(const void *a, const void *b)
@@ -393,16 +390,13 @@ static int compare_sides(const void *a, const void *b)
 static void add_edges(const struct probe_calls *calls, bool is_interval, bool callees,
 	struct side *sides, struct probe_calls_row *rows, struct probe_calls_edge *edges)
 {
+	const struct call_edge *edge;
 	size_t count = 0;
 
-	for (size_t i = 0; i < calls->edges.room; i++) {
-		const struct call_edge *edge = map_at(&calls->edges, i);
-		const struct call_function *caller = edge ? edge->caller : NULL;
-		struct probe_calls_sum sum;
+	for (size_t i = 0; (edge = map_next(&calls->edges, &i));) {
+		const struct call_function *caller = edge->caller;
+		const struct probe_calls_sum sum = sum_of(&edge->its, is_interval);
 
-		if (!edge)
-			continue;
-		sum = sum_of(&edge->its, is_interval);
 		if (caller && caller->pair && !caller->pair->ended)
 			caller = NULL;
 		if (!sum.count || (callees && (!caller || caller->row == SIZE_MAX)) ||
@@ -441,17 +435,14 @@ struct probe_error *probe_calls_rows(const struct probe_calls *calls, bool is_in
 	struct probe_calls_row *rows =
 		calloc(1, functions * sizeof(*rows) + 2 * edge_count * sizeof(*rows->callers) + 1);
 	struct probe_calls_edge *edges;
+	struct call_function *function;
 
 	if (!sides || !shown || !rows) {
 		free(rows);
 		return probe_error_no_memory();
 	}
 	edges = (struct probe_calls_edge *)(rows + functions);
-	for (size_t i = 0; i < calls->functions.room; i++) {
-		struct call_function *function = map_at(&calls->functions, i);
-
-		if (!function)
-			continue;
+	for (size_t i = 0; (function = map_next(&calls->functions, &i));) {
 		function->row = SIZE_MAX;
 		function->untraced = NULL;
 		function->shown = sum_of(&function->its, is_interval);

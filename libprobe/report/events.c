@@ -203,10 +203,8 @@ const struct summary_thread **threads_sorted(const struct probe_summary *summary
 		calloc(summary->threads.count + 1, sizeof(struct summary_thread *));
 	size_t count = 0;
 
-	for (size_t i = 0; sorted && i < summary->threads.room; i++) {
-		sorted[count] = map_at(&summary->threads, i);
-		count += sorted[count] != NULL;
-	}
+	for (size_t i = 0; sorted && (sorted[count] = map_next(&summary->threads, &i));)
+		count++;
 	if (sorted)
 		qsort(sorted, count, sizeof(struct summary_thread *), thread_order);
 	return sorted;

@@ -235,37 +235,32 @@ static bool add_stack(struct folded_export *folded, uint64_t weight)
 static struct probe_error *folded_sums(
 	struct folded_export *folded, struct flame_stack **ret, size_t *count_ret)
 {
+	bool counts = folded->settings.options->hits;
+	const struct flame_stack *stack;
+	const struct node *node;
 	size_t count = 0;
 
-	if (!folded->settings.options->hits && !folded->ended)
+	if (!counts && !folded->ended)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"folded stacks are of pairs (X__start and X__done, X__entry and "
 			"X__return ...), and there is no end of one; --count counts hits");
-	for (size_t i = 0; i < folded->nodes.room; i++) {
-		const struct node *node = map_at(&folded->nodes, i);
-
-		uint64_t weight = !node				   ? 0
-				  : folded->settings.options->hits ? node->hits
-								   : node->self_ns;
+	for (size_t i = 0; (node = map_next(&folded->nodes, &i));) {
+		uint64_t weight = counts ? node->hits : node->self_ns;
 
 		if (!weight || folded->failed)
 			continue;
 		add_frames(&folded->text, node, true);
 		folded->failed = !add_stack(folded, weight);
 	}
-	if (folded->lost && folded->settings.options->hits && !folded->failed) {
+	if (folded->lost && counts && !folded->failed) {
 		buffer_string(&folded->text, "[lost]");
 		folded->failed = !add_stack(folded, folded->lost);
 	}
 	folded->sums = calloc(folded->stacks.count + 1, sizeof(*folded->sums));
 	if (folded->failed || !folded->sums)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < folded->stacks.room; i++) {
-		const struct flame_stack *stack = map_at(&folded->stacks, i);
-
-		if (stack)
-			folded->sums[count++] = *stack;
-	}
+	for (size_t i = 0; (stack = map_next(&folded->stacks, &i));)
+		folded->sums[count++] = *stack;
 	qsort(folded->sums, count, sizeof(*folded->sums), compare_stacks);
 	*ret = folded->sums;
 	*count_ret = count;

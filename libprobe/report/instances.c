@@ -261,12 +261,11 @@ static bool instances_end(struct probe_summary *summary, struct summary_pair *pa
 
 static void instances_forget(const struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flights.stacks.room; i++) {
-		const struct begins_stack *stack = map_at(&summary->flights.stacks, i);
+	const struct begins_stack *stack;
 
-		for (size_t k = 0; stack && k < stack->depth; k++)
+	for (size_t i = 0; (stack = map_next(&summary->flights.stacks, &i));)
+		for (size_t k = 0; k < stack->depth; k++)
 			free(((const struct summary_begun *)stack->items)[k].words);
-	}
 }
 
 void instances_deinit(struct probe_summary *summary)
@@ -294,14 +293,12 @@ const struct summary_value **instances_values(
 {
 	const struct summary_value **sorted =
 		calloc(summary->values.count + 1, sizeof(struct summary_value *));
+	const struct summary_value *row;
 
 	*count_ret = 0;
-	for (size_t i = 0; sorted && i < summary->values.room; i++) {
-		const struct summary_value *row = map_at(&summary->values, i);
-
-		if (row && row->begin == pair->begin && row->end == pair->end)
+	for (size_t i = 0; sorted && (row = map_next(&summary->values, &i));)
+		if (row->begin == pair->begin && row->end == pair->end)
 			sorted[(*count_ret)++] = row;
-	}
 	if (sorted)
 		qsort(sorted, *count_ret, sizeof(struct summary_value *), value_order);
 	return sorted;
@@ -431,12 +428,11 @@ static bool push(struct probe_summary *summary, struct summary_probe *probe,
 
 void flights_forget(struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flights.stacks.room; i++) {
-		const struct begins_stack *stack = map_at(&summary->flights.stacks, i);
-		const struct begins_key *key = stack ? map_key(stack) : NULL;
+	const struct begins_stack *stack;
 
-		if (!stack)
-			continue;
+	for (size_t i = 0; (stack = map_next(&summary->flights.stacks, &i));) {
+		const struct begins_key *key = map_key(stack);
+
 		summary->probes[key->probe]->set_aside += stack->depth + stack->excess;
 		summary->probes[key->probe]->in_flight -= stack->depth + stack->excess;
 	}

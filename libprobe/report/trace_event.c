@@ -405,16 +405,13 @@ static struct probe_error *trace_finish(void *state, bool *done_ret)
 static void trace_free(void *state)
 {
 	struct trace_export *trace = state;
+	const struct track *track;
 
 	if (!trace)
 		return;
 	probe_spans_free(trace->spans);
-	for (size_t i = 0; i < trace->tracks.room; i++) {
-		const struct track *track = map_at(&trace->tracks, i);
-
-		if (track)
-			free(track->name);
-	}
+	for (size_t i = 0; (track = map_next(&trace->tracks, &i));)
+		free(track->name);
 	map_clear(&trace->tracks);
 	buffer_deinit(&trace->text);
 	free(trace);

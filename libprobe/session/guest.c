@@ -372,12 +372,10 @@ static struct noted *find_noted(struct guest *guest, pid_t pid, pid_t tid,
 
 static void forget_ended(struct guest *guest)
 {
-	for (size_t i = 0; i < guest->noted.room; i++) {
-		struct noted *noted = map_at(&guest->noted, i);
-		pid_t ids[2];
+	struct noted *noted;
+	pid_t ids[2];
 
-		if (!noted)
-			continue;
+	for (size_t i = 0; (noted = map_next(&guest->noted, &i));) {
 		memcpy(ids, map_key(noted), sizeof(ids));
 		if (!start_of(ids[0], ids[1]))
 			map_remove(&guest->noted, noted);

@@ -101,16 +101,14 @@ static void drop_modules(struct naming *n)
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->frames.count + 1, sizeof(*old));
+	struct named **named;
 
 	if (!old)
 		return; /* an old name is better than no name */
 	n->old = old;
-	for (size_t i = 0; i < n->frames.room; i++) {
-		struct named **named = map_at(&n->frames, i);
-
-		if (named && *named)
+	for (size_t i = 0; (named = map_next(&n->frames, &i));)
+		if (*named)
 			n->old[n->old_count++] = *named;
-	}
 	map_clear(&n->frames);
 }
 
@@ -177,17 +175,15 @@ static void named_free(struct named *named)
 
 void naming_free(struct naming *naming)
 {
+	struct named **named;
+
 	if (!naming)
 		return;
 	drop_modules(naming);
 	jit_map_free(naming->jit);
 	maps_deinit(&naming->maps);
-	for (size_t i = 0; i < naming->frames.room; i++) {
-		struct named **named = map_at(&naming->frames, i);
-
-		if (named)
-			named_free(*named);
-	}
+	for (size_t i = 0; (named = map_next(&naming->frames, &i));)
+		named_free(*named);
 	for (size_t i = 0; i < naming->old_count; i++)
 		named_free(naming->old[i]);
 	map_clear(&naming->frames);

@@ -441,14 +441,14 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
-	for (size_t i = 0; i < heap->blocks.room; i++) {
-		struct block *block = map_at(&heap->blocks, i);
+	struct block *block;
 
+	for (size_t i = 0; (block = map_next(&heap->blocks, &i));) {
+		if (((const struct address *)map_key(block))->session != session)
+			continue;
 		/* Another block may take the place of the removed one. */
-		while (block && ((const struct address *)map_key(block))->session == session) {
-			map_remove(&heap->blocks, block);
-			block = map_at(&heap->blocks, i);
-		}
+		map_remove(&heap->blocks, block);
+		i--;
 	}
 }
 

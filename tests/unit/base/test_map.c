@@ -19,6 +19,7 @@ static void test_many(void **state)
 	struct map map = {0};
 	uint64_t *values[KEYS], state64 = 88172645463325252ull;
 	bool has[KEYS] = {false};
+	const uint64_t *value;
 	size_t count = 0;
 
 	(void)state;
@@ -46,11 +47,7 @@ static void test_many(void **state)
 		has[key] = !has[key];
 		assert_int_equal(map.count, count);
 	}
-	for (size_t i = 0; i < map.room; i++) {
-		const uint64_t *value = map_at(&map, i);
-
-		if (!value)
-			continue;
+	for (size_t i = 0; (value = map_next(&map, &i));) {
 		assert_true(has[*value - 1]);
 		count--;
 	}
