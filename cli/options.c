@@ -3,6 +3,7 @@
  * Parses command lines by table. getopt_long(3) does not tell where `--` is, and the program to run
  * comes after it.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,14 @@
 
 /* ---- Values ----------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Parses digits. Returns false if there are no digits, or if the number overflows. */
 static bool take_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
 
-	if (!is_digit(**at))
+	if (!isdigit((unsigned char)**at))
 		return false;
-	for (; is_digit(**at); ++*at) {
+	for (; isdigit((unsigned char)**at); ++*at) {
 		if (__builtin_mul_overflow(value, 10, &value) ||
 			__builtin_add_overflow(value, (uint64_t)(**at - '0'), &value))
 			return false;
@@ -60,7 +56,7 @@ static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 	int digits = 0;
 
 	++*at;
-	for (; is_digit(**at); ++*at) {
+	for (; isdigit((unsigned char)**at); ++*at) {
 		if (++digits > 9)
 			return false;
 		value = value * 10 + (uint64_t)(**at - '0');

@@ -80,7 +80,10 @@ size_t expr_members_length(const char *at)
 	}
 }
 
-static bool parser_is_word(const char *at, const char *word);
+static bool parser_is_word(const char *at, const char *word)
+{
+	return expr_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
+}
 
 /* Returns the error for text after a complete operand; `expected` says what may follow. */
 static struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
@@ -197,11 +200,6 @@ size_t expr_word_length(const char *at)
 	while (isalnum((unsigned char)at[length]) || at[length] == '_')
 		length++;
 	return length;
-}
-
-static bool parser_is_word(const char *at, const char *word)
-{
-	return expr_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
 /* Skips blanks and then the word, if that whole word comes next. */

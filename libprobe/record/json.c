@@ -3,6 +3,7 @@
  * Reads hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), an object a
  * line. Skips unknown fields, which later versions may add.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -157,16 +158,11 @@ static bool take_string(struct json_parser *p, const char **ret, size_t *length_
 
 /* ---- Numbers and words ---------------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static bool skip_digits(struct json_parser *p)
 {
 	const char *start = p->at;
 
-	while (is_digit(*p->at))
+	while (isdigit((unsigned char)*p->at))
 		p->at++;
 	return p->at > start || fail(p, p->at, "a number is malformed");
 }
@@ -203,9 +199,9 @@ static bool take_number(struct json_parser *p, struct json *value)
 
 	value->is_negative = *p->at == '-';
 	p->at += value->is_negative;
-	if (!is_digit(*p->at))
+	if (!isdigit((unsigned char)*p->at))
 		return fail(p, p->at, "a number is malformed");
-	for (; is_digit(*p->at); p->at++) {
+	for (; isdigit((unsigned char)*p->at); p->at++) {
 		unsigned int digit = (unsigned int)(*p->at - '0');
 
 		fits &= number <= (UINT64_MAX - digit) / 10;
@@ -295,7 +291,8 @@ static bool take_into(struct json_parser *p, struct json *value)
 		value->kind = JSON_OBJECT;
 		return take_members(p, value, '}');
 	}
-	return *p->at == '-' || is_digit(*p->at) ? take_number(p, value) : take_word(p);
+	return *p->at == '-' || isdigit((unsigned char)*p->at) ? take_number(p, value)
+							       : take_word(p);
 }
 
 static struct json *take_value(struct json_parser *p)

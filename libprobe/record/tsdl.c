@@ -3,6 +3,7 @@
  * A parser of TSDL. Metadata has the blocks trace, env, clock, stream and event, which have values
  * (name = value;) and types (name := struct { ... };).
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,14 +71,10 @@ void tsdl_free(struct tsdl *tsdl)
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static bool is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+	       isdigit((unsigned char)c);
 }
 
 static bool is_ahead(const struct tsdl_parser *p, const char *what)
@@ -138,9 +135,9 @@ static bool take_number(struct tsdl_parser *p)
 	p->number = 0;
 	for (; p->at < p->end && is_word(*p->at); p->at++) {
 		char c = (char)(*p->at | 0x20); /* digits have this bit */
-		unsigned int digit = is_digit(*p->at)	    ? (unsigned int)(c - '0')
-				     : c >= 'a' && c <= 'f' ? (unsigned int)(c - 'a' + 10)
-							    : 16;
+		unsigned int digit = isdigit((unsigned char)*p->at) ? (unsigned int)(c - '0')
+				     : c >= 'a' && c <= 'f'	    ? (unsigned int)(c - 'a' + 10)
+								    : 16;
 
 		if (digit >= base || p->number > (UINT64_MAX - digit) / base)
 			return TSDL_FAIL(p, "a number is malformed, or too large");
@@ -199,7 +196,7 @@ static bool tsdl_next(struct tsdl_parser *p)
 		return false;
 	if (p->at == p->end) {
 		p->token = TSDL_END;
-	} else if (is_digit(*p->at)) {
+	} else if (isdigit((unsigned char)*p->at)) {
 		return take_number(p);
 	} else if (is_word(*p->at)) {
 		return take_word(p);
