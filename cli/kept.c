@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "cli/kept.h"
-#include "cli/print/print.h"
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/clock.h"
 
 enum { WORDS_MAX = 4096 };
 
@@ -183,7 +184,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	struct probe_session_options plain;
 	struct probe_error *error;
 	AUTO_FREE char *text = NULL;
-	char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
+	AUTO_FREE char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
 	begun.since_ns = clock_now_ns();
 	if (its.file && !path)
@@ -201,7 +202,6 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 			probe_error_free(probe_session_stop(session));
 	}
 	probe_session_free(session);
-	free(path);
 	return error;
 }
 
@@ -284,8 +284,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	const struct command_line line = {
 		.synopsis = "read",
 		.help = "",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		OPTION_ROWS(rows),
 	};
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
 
@@ -341,7 +340,7 @@ char *kept_title(const char *text)
 {
 	struct buffer out = {0};
 	const char *from = strchr(text, '\n');
-	char *copy = strdup(from ? from + 1 : ""), **words = NULL;
+	AUTO_FREE char *copy = strdup(from ? from + 1 : ""), **words = NULL;
 	int count = 0;
 
 	if (copy)
@@ -358,7 +357,5 @@ char *kept_title(const char *text)
 			buffer_char(&out, ' ');
 		buffer_string(&out, words[i]);
 	}
-	free(words);
-	free(copy);
 	return buffer_take(&out, NULL);
 }

@@ -363,15 +363,19 @@ void progress_end(struct progress *progress)
 
 /* ==== Report ================================================================================== */
 
+void print_line(const char *kind, const char *text)
+{
+	fprintf(stderr, "probectl: %s", kind);
+	print_printable(stderr, text);
+	fputc('\n', stderr);
+}
+
 int report_error(struct probe_error *error)
 {
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	/* Names in the message come from files and targets, and may hold any bytes. */
-	fputs("probectl: ", stderr);
-	print_printable(stderr, error->message);
-	fputc('\n', stderr);
+	print_line("", error->message);
 	probe_error_free(error);
 	return status;
 }
@@ -385,9 +389,7 @@ void report_warning(const char *format, ...)
 	va_start(ap, format);
 	length = vasprintf(&text, format, ap);
 	va_end(ap);
-	fputs("probectl: warning: ", stderr);
-	print_printable(stderr, length < 0 ? format : text);
-	fputc('\n', stderr);
+	print_line("warning: ", length < 0 ? format : text);
 	if (length >= 0)
 		free(text);
 }

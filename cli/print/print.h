@@ -27,6 +27,9 @@
 /* Writes a text to a stream, escaped as by buffer_printable(). */
 void print_printable(FILE *stream, const char *text);
 
+/* Prints a line "probectl: KIND" and a text, which may come from files and targets. */
+void print_line(const char *kind, const char *text);
+
 /* Writes "provider:name" to standard error, escaped. */
 void print_probe(const char *provider, const char *name);
 

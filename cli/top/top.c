@@ -434,14 +434,6 @@ static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 
 /* ---- Processes --------------------------------------------------------------------- */
 
-/* Escape the message, because names in it may come from a target and hold any bytes. */
-static void print_message(const char *text)
-{
-	fputs("probectl: ", stderr);
-	print_printable(stderr, text);
-	fputc('\n', stderr);
-}
-
 /* Shows a message on the screen, or prints it as a line. */
 static void tell_news(struct top *top)
 {
@@ -452,7 +444,7 @@ static void tell_news(struct top *top)
 	if (!news)
 		return;
 	if (!top->screen)
-		print_message(news);
+		print_line("", news);
 	top_say(top, "%s", news);
 	draw(top);
 }
@@ -771,7 +763,7 @@ static void end(struct top *top)
 	if (!top->error && !top->gone && !(was_screen && is_alive && !top->events.child))
 		print_end(top, was_screen ? draw_rows(&top->view) : top->options->top);
 	if (was_screen && !is_alive && !top->events.child && top->message)
-		print_message(top->message);
+		print_line("", top->message);
 	tell_news(top);
 	if (error && top->error)
 		report_error(error);

@@ -17,8 +17,6 @@
 
 /* ==== Output ================================================================================== */
 
-/* ---- The output ------------------------------------------------------------- */
-
 void output_flush(struct trace *trace)
 {
 	if (trace->record)
@@ -307,8 +305,6 @@ struct probe_error *hosts_start(struct trace *trace)
 }
 
 /* ==== Tables ================================================================================== */
-
-/* Prints tables of the data gathered by tracers, at each interval and at the end. */
 
 static struct probe_view snapshot_of(
 	const struct trace *trace, const struct trace_tracer *tracer, bool is_interval)
