@@ -54,7 +54,8 @@ struct probe_tracer_host {
 /* Takes tag=, label= and timeout= out of the user's text; the rest is for the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
-	char *copy = strdup(text), *rest = copy, *word;
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy, *word;
 	struct probe_error *error = NULL;
 
 	host->options = calloc(1, strlen(text) + 1);
@@ -86,7 +87,6 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 			strcat(host->options, word);
 		}
 	}
-	free(copy);
 	return error;
 }
 
@@ -521,9 +521,7 @@ struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
 	wire_put(host_ask(host), WIRE_END);
 	host->asked_ns = clock_monotonic_ns();
 	while (!error && host->pid && !host->done) {
-		error = flush(host);
-		if (!error)
-			error = wait_for_replies(host, &(struct listener){0});
+		error = flush(host) ?: wait_for_replies(host, &(struct listener){0});
 	}
 	return error || !host->pid ? error : reap(host, NSEC_PER_SEC);
 }

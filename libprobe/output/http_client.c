@@ -107,7 +107,6 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 #include <errno.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"

@@ -26,8 +26,6 @@
 
 /* ==== Labels ================================================================================== */
 
-/* The labels of rows. */
-
 static bool labels_take_text(
 	const char *name, const char *text, metric_take_label *take, void *data)
 {
@@ -110,8 +108,6 @@ bool metric_row_labels(const struct probe_table_row *row, const struct probe_vie
 		done = labels_take_text("value", view->value, take, data);
 	return done && take_keys(row->row.keys, key_count, take, data);
 }
-
-/* ==== Openmetrics ============================================================================= */
 
 /* ==== Bounds ================================================================================== */
 

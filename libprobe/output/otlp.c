@@ -287,8 +287,6 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 /* ==== Spans =================================================================================== */
 
-/* Writes pairs as spans. */
-
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
 /*

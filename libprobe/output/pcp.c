@@ -159,8 +159,6 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 }
 /* ==== Metrics ================================================================================= */
 
-/* The metrics of each tracer. */
-
 #include <stdio.h>
 #include <string.h>
 
@@ -242,8 +240,6 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 	return count;
 }
 /* ==== Values ================================================================================== */
-
-/* Converts a row's quantities to metrics' values. */
 
 #include <math.h>
 

@@ -34,8 +34,6 @@
 
 /* ==== Text units ============================================================================== */
 
-/* Numbers and times for people. */
-
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 {
 	static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -344,11 +342,6 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	end_line(out, hit);
 }
 
-static void text_table(struct format_context *context, const struct probe_table *table,
-	const struct probe_view *view);
-static void text_calls(struct format_context *context, const struct probe_calls_row *rows,
-	size_t count, const struct probe_view *view);
-
 static void text_lost(
 	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
 {
@@ -359,17 +352,6 @@ static void text_lost(
 	event_put_probe(out, probe->provider, probe->name);
 	buffer_char(out, '\n');
 }
-
-const struct format format_text = {
-	.begin = text_begin,
-	.hit = text_hit,
-	.begin_spans = text_begin_spans,
-	.span = text_span,
-	.lost = text_lost,
-	.table = text_table,
-	.stacks = text_stacks,
-	.calls = text_calls,
-};
 
 /* ==== Text table ============================================================================== */
 
@@ -899,3 +881,14 @@ static void text_calls(struct format_context *context, const struct probe_calls_
 	text_more(&context->out, count - shown, " more function (--top)\n",
 		" more functions (--top)\n");
 }
+
+const struct format format_text = {
+	.begin = text_begin,
+	.hit = text_hit,
+	.begin_spans = text_begin_spans,
+	.span = text_span,
+	.lost = text_lost,
+	.table = text_table,
+	.stacks = text_stacks,
+	.calls = text_calls,
+};
