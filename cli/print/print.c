@@ -28,11 +28,10 @@ enum { TIME_BYTES = 32 };
 
 void print_probe(const char *provider, const char *name)
 {
-	struct buffer text = {0};
+	AUTO(buffer_deinit) struct buffer text = {0};
 
 	event_put_probe(&text, provider, name);
 	fwrite(text.data, 1, text.length, stderr);
-	buffer_deinit(&text);
 }
 
 /* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */

@@ -31,8 +31,6 @@
 
 /* ==== Cells =================================================================================== */
 
-/* Writes text and numbers of `probectl top` in a given number of columns. */
-
 /* ---- Characters -------------------------------------------------------------------- */
 
 /* Returns a character's width. Combining marks and unknown characters have 0: not printed. */

@@ -41,7 +41,6 @@ struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
 }
 
 /* Returns an error for options that the tracers do not accept. */
-
 static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {

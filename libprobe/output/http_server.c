@@ -88,8 +88,6 @@ int metrics_find_page(const char *path, const char *accept)
 
 /* ==== Address ================================================================================= */
 
-/* Where a server listens, and under which names it answers. */
-
 /* The maximum length of an address in a URL. It is never a name, whose look-up might take long. */
 enum { HTTP_ADDRESS_BYTES = 64 };
 

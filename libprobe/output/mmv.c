@@ -30,14 +30,18 @@
 
 /* ==== File ==================================================================================== */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/cleanup.h"
@@ -284,11 +288,6 @@ void pcp_file_retire(struct pcp_file *file)
 }
 
 /* ==== Folder ================================================================================== */
-
-#include <dirent.h>
-#include <grp.h>
-#include <sys/file.h>
-#include <time.h>
 
 enum {
 	LOCK_TRIES = 100,

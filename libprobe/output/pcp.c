@@ -27,11 +27,14 @@
 /* ==== Names =================================================================================== */
 
 /* Names and labels of metric instances. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/cleanup.h"
+#include "probe/pcp.h"
 
 enum { NAME_CUT = 236 /* leaves room for "~01234567#99999" */ };
 
@@ -157,10 +160,8 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 {
 	return metric_row_labels(row, view, key_count, take_label, instance);
 }
-/* ==== Metrics ================================================================================= */
 
-#include <stdio.h>
-#include <string.h>
+/* ==== Metrics ================================================================================= */
 
 enum { QUANTITIES_MAX = 32 };
 
@@ -239,9 +240,8 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 		count += metrics->items[i].domain == domain;
 	return count;
 }
-/* ==== Values ================================================================================== */
 
-#include <math.h>
+/* ==== Values ================================================================================== */
 
 struct pcp_value pcp_value(
 	const struct probe_view *view, enum metric_quantity quantity, long double value)
@@ -265,14 +265,8 @@ struct pcp_value pcp_value(
 		return (struct pcp_value){.u = PCP_NONE};
 	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
 }
+
 /* ==== Pcp ===================================================================================== */
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "libprobe/base/cleanup.h"
-#include "probe/pcp.h"
 
 struct instance {
 	char *key; /* the instance's full description, which identifies it */
@@ -592,7 +586,7 @@ static bool number_instance(struct instance *instance, struct map *taken)
 static struct probe_error *number_instances(
 	const struct probe_pcp *pcp, const struct pcp_taken *others, size_t other_count)
 {
-	struct map taken = {0}; /* numbers of domains: struct pcp_taken */
+	AUTO(map_clear) struct map taken = {0}; /* numbers of domains: struct pcp_taken */
 	bool done = true;
 
 	for (size_t i = 0; i < other_count && done; i++)
@@ -607,7 +601,6 @@ static struct probe_error *number_instances(
 	for (size_t i = 0; i < pcp->instance_count && done; i++)
 		if (!pcp->instances[i]->has_id)
 			done = number_instance(pcp->instances[i], &taken);
-	map_clear(&taken);
 	return done ? NULL : probe_error_no_memory();
 }
 

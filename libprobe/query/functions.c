@@ -541,7 +541,7 @@ static void add_without_symbol(struct adding *a)
 /* Drops names whose function is unknown, if another version of the name has one. */
 static struct probe_error *drop_unknown(struct sdt_functions *functions, size_t from)
 {
-	struct map known = {0};
+	AUTO(map_clear) struct map known = {0};
 	bool ok = true, any = false;
 	size_t kept = from;
 
@@ -559,7 +559,6 @@ static struct probe_error *drop_unknown(struct sdt_functions *functions, size_t 
 			functions->items[kept++] = note;
 	}
 	functions->count = kept;
-	map_clear(&known);
 	return ok ? NULL : probe_error_no_memory();
 }
 

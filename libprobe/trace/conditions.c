@@ -65,7 +65,8 @@ static const char docker_folder[] = "/var/lib/docker/containers";
 
 char *container_named_in_docker(const char *folder, const char *name)
 {
-	char *text = malloc(STATE_BYTES), path[512], wanted[300], *found = NULL;
+	AUTO_FREE char *text = malloc(STATE_BYTES);
+	char path[512], wanted[300], *found = NULL;
 	AUTO_DIR DIR *dir = text ? opendir(folder) : NULL;
 	struct dirent *entry;
 
@@ -77,7 +78,6 @@ char *container_named_in_docker(const char *folder, const char *name)
 		if (file_read_whole(path, text, STATE_BYTES) && strstr(text, wanted))
 			found = strdup(entry->d_name);
 	}
-	free(text);
 	return found;
 }
 
@@ -97,7 +97,8 @@ static bool is_named(const char *object, const char *end, const char *wanted)
 char *container_named_in_storage(const char *path, const char *name)
 {
 	static const char field[] = "\"id\":\"";
-	char *text = malloc(STATE_BYTES), wanted[300], *found = NULL;
+	AUTO_FREE char *text = malloc(STATE_BYTES);
+	char wanted[300], *found = NULL;
 	const char *at = NULL;
 
 	snprintf(wanted, sizeof(wanted), "\"%s\"", name);
@@ -111,7 +112,6 @@ char *container_named_in_storage(const char *path, const char *name)
 			found = strndup(id, ID_DIGITS);
 		at = next;
 	}
-	free(text);
 	return found;
 }
 
