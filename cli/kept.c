@@ -193,11 +193,9 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	error = probe_session_start(target, &options->request.request, &its, report, &session);
 	if (!error) {
 		plain = its;
-		error = probe_session_plain(session, &plain);
-		if (!error)
-			error = kept_text(&begun, &plain, &text);
-		if (!error)
-			error = probe_session_leave(session, text);
+		error = probe_session_plain(session, &plain)
+			?: kept_text(&begun, &plain, &text)
+			?: probe_session_leave(session, text);
 		if (error)
 			probe_error_free(probe_session_stop(session));
 	}
@@ -293,14 +291,12 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
 			error = malformed();
 	}
-	if (!error)
-		error = options_parse(&line, count, words, &ret->common);
+	error = error ?: options_parse(&line, count, words, &ret->common);
 	if (!error && ret->key_names.count && ret->key_names.count != ret->tracer.keys.count)
 		error = malformed();
 	if (!error && (ret->common.helped || ret->common.program || !kept_is_wanted(ret)))
 		error = malformed();
-	if (!error)
-		error = request_init(&ret->request, &ret->common);
+	error = error ?: request_init(&ret->request, &ret->common);
 	return error ? error : want_all(ret);
 }
 

@@ -168,14 +168,12 @@ static struct probe_error *add_pattern(struct pattern_list *patterns, const char
 
 	if (patterns->named && strchr(text, '('))
 		error = options_catalogue(patterns);
-	if (!error)
-		error = probe_pattern_parse_named(text, patterns->catalogue, &pattern);
+	error = error ?: probe_pattern_parse_named(text, patterns->catalogue, &pattern);
 	/* Replace it by an equivalent pattern without names from the catalogue. */
 	if (!error && patterns->plain) {
 		error = probe_pattern_plain_text(pattern, &plain);
 		probe_pattern_free(pattern);
-		if (!error)
-			error = probe_pattern_parse_named(plain, patterns->catalogue, &pattern);
+		error = error ?: probe_pattern_parse_named(plain, patterns->catalogue, &pattern);
 	}
 	if (error)
 		return error;

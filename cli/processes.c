@@ -137,9 +137,8 @@ struct probe_error *processes_find(struct common_options *common)
 		selection.conditions[kind].values = common->conditions[kind].items;
 		selection.conditions[kind].count = common->conditions[kind].count;
 	}
-	error = probe_processes_create(&selection, &common->meant);
-	if (!error)
-		error = probe_processes_find(common->meant, &found, &count, &common->pids_given);
+	error = probe_processes_create(&selection, &common->meant)
+			?: probe_processes_find(common->meant, &found, &count, &common->pids_given);
 	common->pids.count = 0;
 	for (size_t i = 0; !error && i < count; i++)
 		error = options_add_pid(&common->pids, found[i]);

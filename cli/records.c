@@ -101,8 +101,7 @@ static struct probe_error *add_folder(struct probe_catalogue *catalogue, const c
 			path = NULL;
 			error = probe_error_no_memory();
 		}
-		if (!error)
-			error = warn(probe_catalogue_add(catalogue, path));
+		error = error ?: warn(probe_catalogue_add(catalogue, path));
 		free(path);
 		free(entries[i]);
 	}

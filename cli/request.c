@@ -86,12 +86,9 @@ struct probe_error *request_init(struct request_options *options, struct common_
 	size_t single = patterns->count, other_single = others->count;
 	bool mixed = other_single || options->other_pairs.count || (options->pairs.count && single);
 
-	if (!error)
-		error = add_pairs(patterns, &options->pairs);
-	if (!error)
-		error = add_pairs(others, &options->other_pairs);
-	if (!error)
-		error = options_catalogue(patterns);
+	error = error ?: add_pairs(patterns, &options->pairs)
+		?: add_pairs(others, &options->other_pairs)
+		?: options_catalogue(patterns);
 	if (error)
 		return error;
 	if (!patterns->count && !mixed && !options->request.force)

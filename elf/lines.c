@@ -454,9 +454,8 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 		return probe_error_no_memory();
 	lines->channel = -1;
 	/* Load libdw before fork(), so that the child inherits it. */
-	error = library_load(&LIBDW("source lines need"), names, &libdw);
-	if (!error)
-		error = start(lines, &libdw, object);
+	error = library_load(&LIBDW("source lines need"), names, &libdw)
+			?: start(lines, &libdw, object);
 	if (error)
 		lines_close(lines);
 	else

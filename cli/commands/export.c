@@ -103,8 +103,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		error = probe_export_event(export, &event);
 	}
 	progress_end(&reading.progress);
-	if (!error)
-		error = probe_export_finish(export);
+	error = error ?: probe_export_finish(export);
 	if (!damage)
 		return error;
 	/* Report the damage: it was found first and may have caused the error. */
@@ -153,8 +152,7 @@ static struct probe_error *export_command(struct export_options *options)
 		error = find_columns(options, operand, &options->options.columns);
 	if (!error && options->output)
 		error = probe_output_open(options->output, &fd);
-	if (!error)
-		error = export_to(options, reader, fd);
+	error = error ?: export_to(options, reader, fd);
 	if (options->output && fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write %s", options->output);
 	probe_reader_close(reader);
@@ -195,8 +193,7 @@ static struct probe_error *check_options(struct export_options *options)
 	/* The catalogue gives the names in keys and in JSON output, and it knows pairs. */
 	error = catalogue_open(common->operands[0], &options->catalogue);
 	options->options.catalogue = options->catalogue;
-	if (!error)
-		error = options_add_operands(&options->common, 1);
+	error = error ?: options_add_operands(&options->common, 1);
 	options->matched = calloc(options->common.patterns.count + 1, sizeof(*options->matched));
 	if (!error && !options->matched)
 		return probe_error_no_memory();

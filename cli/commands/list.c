@@ -578,8 +578,7 @@ static struct probe_error *add_functions(
 	const struct probe_site *sites;
 	size_t count = 0;
 
-	if (!error)
-		error = probe_list_create(&list);
+	error = error ?: probe_list_create(&list);
 	if (!error)
 		probe_list_functions(list, (const struct probe_pattern *const *)&any, 1,
 			command->options.patterns.catalogue);
@@ -651,8 +650,7 @@ static struct probe_error *show(struct list_command *command)
 	if (!error && command->verbose)
 		error = options_catalogue(patterns);
 	listing->catalogue = patterns->catalogue;
-	if (!error)
-		error = select_sites(command, matched);
+	error = error ?: select_sites(command, matched);
 	if (!error)
 		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
 	/* If nothing was readable, this has already been reported. */
@@ -686,8 +684,7 @@ static struct probe_error *report_needed(const char *file, bool *any_ret)
 	struct probe_error *error = probe_list_create(&list);
 	size_t count = 0;
 
-	if (!error)
-		error = probe_list_add_needed(list, file);
+	error = error ?: probe_list_add_needed(list, file);
 	if (!error)
 		probe_list_sites(list, &count);
 	*any_ret = count > 0;
@@ -721,10 +718,8 @@ static struct probe_error *report_none(const struct list_command *command)
 static struct probe_error *list(void *data, int *status_ret)
 {
 	struct list_command *command = data;
-	struct probe_error *error = sort_operands(command);
+	struct probe_error *error = sort_operands(command) ?: read_lists(command);
 
-	if (!error)
-		error = read_lists(command);
 	if (error)
 		return error;
 	report_defects(command);

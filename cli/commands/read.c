@@ -63,8 +63,7 @@ static struct probe_error *print_rows(const struct reader *reader,
 
 	if (!error && tracer->options.kind == PROBE_SESSION_COUNT)
 		error = probe_session_poll(session, NULL, NULL, NULL);
-	if (!error)
-		error = probe_table_add(table, session, &tracer->options);
+	error = error ?: probe_table_add(table, session, &tracer->options);
 	if (!error) {
 		probe_tracer_view(tracer->spec, &tracer->options, &view);
 		view.title = title;
@@ -195,8 +194,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 	}
 	error = probe_session_open(
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
-	if (!error)
-		error = probe_session_look(opened, true, take_news, &look);
+	error = error ?: probe_session_look(opened, true, take_news, &look);
 	if (!error)
 		error = tracer->output == PROBE_TRACER_FLIGHT
 				? flight_write(&reader->flight, &opened, 1)
@@ -234,10 +232,9 @@ static struct probe_error *read_session(struct reader *reader, const struct prob
 	struct kept_options kept = {0};
 	struct trace_tracer *tracer = NULL;
 	AUTO_FREE char **words = NULL;
-	struct probe_error *error = kept_parse(session->text, &kept, &words);
+	struct probe_error *error =
+		kept_parse(session->text, &kept, &words) ?: kept_tracer(&kept, &tracer);
 
-	if (!error)
-		error = kept_tracer(&kept, &tracer);
 	if (!error && is_wanted(reader->options, session, tracer)) {
 		reader->sessions++;
 		error = read_tracer(reader, session, &kept, tracer);

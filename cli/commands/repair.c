@@ -122,11 +122,9 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 	struct probe_error *error;
 
 	repair->waiting = 0;
-	error = probe_target_repair(target, repair);
-	if (!error)
-		error = probe_target_stale(target, &stale);
-	if (!error)
-		error = look(target, false, left);
+	error = probe_target_repair(target, repair)
+		?: probe_target_stale(target, &stale)
+		?: look(target, false, left);
 	*again_ret = left->restored || (!left->count && !repair->waiting && stale.sessions);
 	if (error || !left->count || *again_ret)
 		return error;

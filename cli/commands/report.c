@@ -199,8 +199,7 @@ static struct probe_error *print_self(
 		probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
 			"the standard output", &sink);
 
-	if (!error)
-		error = probe_calls_rows(calls, false, &rows, &count);
+	error = error ?: probe_calls_rows(calls, false, &rows, &count);
 	if (!error) {
 		probe_sink_calls(sink, rows, count, &view);
 		probe_sink_end(sink);
@@ -222,12 +221,10 @@ static struct probe_error *report_self(const struct report_options *options, int
 		.key_count = options->keys.count,
 		.catalogue = options->catalogues[0]};
 	struct probe_calls *calls = NULL;
-	struct probe_error *error = probe_calls_create(&wanted, &calls);
+	struct probe_error *error = probe_calls_create(&wanted, &calls)
+		?: read_events(options->common.operands[0], add_call, calls, status_ret)
+		?: print_self(options, calls);
 
-	if (!error)
-		error = read_events(options->common.operands[0], add_call, calls, status_ret);
-	if (!error)
-		error = print_self(options, calls);
 	probe_calls_free(calls);
 	return error;
 }

@@ -317,18 +317,14 @@ static struct probe_error *run_start(struct run *run, struct probe_target *targe
 	if (!error && run->follow)
 		error = probe_trace_create(&options, &run->set);
 	if (!error && !run->follow) {
-		error = enable(run, target, NULL, &program);
-		if (!error)
-			error = probe_target_release(target);
+		error = enable(run, target, NULL, &program) ?: probe_target_release(target);
 		error = child_error(error, target, run->status_ret);
 	}
 	if (error || !run->follow) {
 		probe_target_close(target);
 		return error;
 	}
-	error = probe_trace_add(run->set, target, true);
-	if (!error)
-		error = follow(run);
+	error = probe_trace_add(run->set, target, true) ?: follow(run);
 	probe_trace_free(run->set);
 	return error;
 }
@@ -351,12 +347,9 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 	run->follow = !run->no_follow;
 	run->status_ret = status_ret;
 	run->loop.signal_fd = -1;
-	error = request_init(&run->options, &run->common);
-	if (!error)
-		error = child_start(run->common.program, &target, status_ret);
-	if (error)
-		return error;
-	error = run_start(run, target);
+	error = request_init(&run->options, &run->common)
+		?: child_start(run->common.program, &target, status_ret)
+		?: run_start(run, target);
 	if (!error)
 		*status_ret = loop_wait_child(&run->loop);
 	if (!error && run->failed)

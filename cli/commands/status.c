@@ -243,17 +243,12 @@ static struct probe_error *status_process(
 
 	if (error)
 		return error;
-	error = probe_target_status(target, &process.probes, &process.count);
-	if (!error)
-		error = probe_target_unread(target, warn_of_unread, &process);
-	if (!error)
-		error = check_patterns(&options->common.patterns, &process);
-	if (!error)
-		error = print_process(options, &process, grid, shown);
-	if (!error)
-		error = probe_target_bad_sites(target, warn_of_site, target);
-	if (!error)
-		error = warn_of_stale(target);
+	error = probe_target_status(target, &process.probes, &process.count)
+		?: probe_target_unread(target, warn_of_unread, &process)
+		?: check_patterns(&options->common.patterns, &process)
+		?: print_process(options, &process, grid, shown)
+		?: probe_target_bad_sites(target, warn_of_site, target)
+		?: warn_of_stale(target);
 	free(process.probes);
 	probe_target_close(target);
 	return error;
@@ -270,9 +265,7 @@ static struct probe_error *status_checked(void *data, int *status_ret)
 	size_t shown = 0;
 
 	grid_titles(&grid, "PID>PROBE<STATE<COUNT>PATCHED>PLAN<HITS>MODULE~");
-	error = processes_find_running(common);
-	if (!error)
-		error = options_add_operands(common, 0);
+	error = processes_find_running(common) ?: options_add_operands(common, 0);
 	if (error)
 		return error;
 	/* Show all processes even if one fails, because they are independent of each other. */

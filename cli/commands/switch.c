@@ -192,12 +192,10 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 	error = processes_find_running(&options->kept.common);
 	/* Without a PROBE, disable --force means every enabled probe. */
 	request->request.force = options->force && !options->direction->patches;
-	if (!error)
-		error = request_init(request, &options->kept.common);
+	error = error ?: request_init(request, &options->kept.common);
 	request->request.force = options->force;
 	request->request.atomic = options->atomic;
-	if (!error)
-		error = switch_tracer(options);
+	error = error ?: switch_tracer(options);
 	if (error)
 		return error;
 	/* Switch all processes even if one fails, because they are independent of each other. */

@@ -45,10 +45,7 @@ static struct probe_error *run(void *data, int *status_ret)
 
 	if (!error && !common->patterns.count && !common->operand_count)
 		error = options_add_pattern(&common->patterns, "*:*");
-	if (!error)
-		error = request_init(&request, common);
-	if (!error)
-		error = processes_find(common);
+	error = error ?: request_init(&request, common) ?: processes_find(common);
 	if (error)
 		return error;
 	options->request = request.request;

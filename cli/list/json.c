@@ -100,8 +100,7 @@ static struct probe_error *add_site(
 	error = probe_list_args(item->list, site, &args, &count);
 	if (!error && listing->details > 0)
 		error = probe_list_detail(item->list, site, listing->details > 1, &detail);
-	if (!error)
-		error = listing_function(&detail, &function);
+	error = error ?: listing_function(&detail, &function);
 	if (error)
 		return error;
 	json_open(out, NULL, '{');
@@ -147,7 +146,5 @@ struct probe_error *listing_print_json(const struct listing *listing)
 		if (!error && out.length >= FLUSH_BYTES)
 			error = out_flush(&out, stdout);
 	}
-	if (!error)
-		error = out_flush(&out, stdout);
-	return error;
+	return error ?: out_flush(&out, stdout);
 }

@@ -192,9 +192,8 @@ static struct probe_error *add_site(struct grid *grid, const struct listing *lis
 	struct buffer *out = &grid->text;
 	struct probe_error *error;
 
-	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail);
-	if (!error)
-		error = listing_function(&detail, &function);
+	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail)
+			?: listing_function(&detail, &function);
 	if (error)
 		return error;
 	if (detail.other_machine) {
@@ -389,9 +388,7 @@ static struct probe_error *add_function(struct grid *grid, const struct listing 
 		describe_state(group, &grid->text);
 		grid_end(grid);
 	}
-	error = add_ends(grid, group, false, &entry);
-	if (!error)
-		error = add_ends(grid, group, true, &exits);
+	error = add_ends(grid, group, false, &entry) ?: add_ends(grid, group, true, &exits);
 	grid_text(grid, site->path);
 	if (listing->details == 0 || error)
 		return error;
@@ -463,8 +460,7 @@ struct probe_error *listing_print_text(struct listing *listing)
 		error = (listing->functions ? add_function : add_group)(
 			&grid, listing, &group, &foreign);
 	}
-	if (!error)
-		error = out_grid(&grid);
+	error = error ?: out_grid(&grid);
 	if (!error && foreign.sites && listing->details > 1)
 		fprintf(stderr,
 			"probectl: %zu site%s for another machine (%s): the plans are those there, "

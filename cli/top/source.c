@@ -430,8 +430,7 @@ struct probe_error *source_start(const struct top_options *options, struct probe
 	error = started ? probe_trace_add(source->set, started, false) : add_processes(source);
 	/* The program was started before, because it inherits our limits. */
 	processes_allow_descriptors();
-	if (!error)
-		error = start_all(source);
+	error = error ?: start_all(source);
 	left_out_deinit(&source->left, &options->common);
 	if (error)
 		return error;

@@ -325,8 +325,7 @@ static struct probe_error *program_start(
 				errno, "cannot make a file for the program's output");
 		error = swap_files(program, ours);
 	}
-	if (!error)
-		error = child_start(argv, ret, &program->status);
+	error = error ?: child_start(argv, ret, &program->status);
 	for (int fd = 0; fd < STANDARD_FILES; fd++) {
 		if (ours[fd] < 0)
 			continue;

@@ -244,8 +244,7 @@ static struct probe_error *export_tracer(
 			error = export_process(trace, tracer, i, pid,
 				comm_cache_get(trace->comms, pid, pid, clock_now_ns()), renew);
 	}
-	if (!error)
-		error = export_ended(trace, tracer, renew);
+	error = error ?: export_ended(trace, tracer, renew);
 	if (!error && tracer->pcp)
 		error = probe_pcp_update(tracer->pcp);
 	if (tracer->pcp)
@@ -385,12 +384,9 @@ struct probe_error *exports_keep(const struct trace *trace, const struct probe_t
 	struct probe_error *error =
 		ended_of(tracer, owner, comm_cache_known(trace->comms, owner, owner), &ended);
 
-	if (!error)
-		error = probe_table_create(tracer->options.gather.key_count, &rows);
-	if (!error)
-		error = probe_table_add(rows, traced->session, &tracer->options);
-	if (!error)
-		error = probe_table_add_table(ended->rows, rows);
+	error = error ?: probe_table_create(tracer->options.gather.key_count, &rows)
+		?: probe_table_add(rows, traced->session, &tracer->options)
+		?: probe_table_add_table(ended->rows, rows);
 	if (!error)
 		ended->is_exported = false;
 	probe_table_free(rows);

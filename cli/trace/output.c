@@ -501,8 +501,7 @@ static struct probe_error *print_stacks(
 	/* Live memory does not add up over intervals. */
 	if (!error && !is_interval && tracer->had_interval && !live)
 		error = print_stack_rows(trace, tracer, true, true);
-	if (!error)
-		error = print_stack_rows(trace, tracer, is_interval, false);
+	error = error ?: print_stack_rows(trace, tracer, is_interval, false);
 	if (error)
 		return error;
 	if (tracer->heap)

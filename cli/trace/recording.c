@@ -198,9 +198,8 @@ struct probe_error *trace_rings_start(struct probe_traced *traced,
 	if (!rings)
 		return probe_error_no_memory();
 	rings->asker.comms = trace->comms;
-	error = probe_stream_create(traced->target, request, &stream, report, &rings->stream);
-	if (!error)
-		error = probe_stream_start(rings->stream);
+	error = probe_stream_create(traced->target, request, &stream, report, &rings->stream)
+			?: probe_stream_start(rings->stream);
 	if (error)
 		return probe_error_first(error, trace_rings_end(trace, traced));
 	traced->session = probe_stream_session(rings->stream);

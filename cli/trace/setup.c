@@ -122,9 +122,7 @@ static struct probe_error *check_options(struct trace_options *options)
 	if (!common->patterns.count && !common->operand_count && tracer->keys.count)
 		return usage_error("no PROBE given: -k took '%s' as a key, as in -k EXPR PROBE",
 			tracer->keys.items[tracer->keys.count - 1]);
-	error = request_init(&options->request, common);
-	if (!error)
-		error = processes_find(common);
+	error = request_init(&options->request, common) ?: processes_find(common);
 	if (error)
 		return error;
 	options->parts.stacks = tracer->stack != NULL;
@@ -493,9 +491,7 @@ static struct probe_error *start_sessions(
 	struct probe_error *error;
 
 	trace->starting = &starting;
-	error = probe_trace_start(trace->set);
-	if (!error)
-		error = check_started(trace, &starting);
+	error = probe_trace_start(trace->set) ?: check_started(trace, &starting);
 	trace->starting = NULL;
 	/* Not earlier: if nothing can be recorded, no folder must be left. */
 	if (!error && trace->directory)
@@ -739,8 +735,7 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 
 	trace->output_fd = STDOUT_FILENO;
 	error = options->output ? probe_output_open(options->output, &trace->output_fd) : NULL;
-	if (!error)
-		error = probe_sink_create(format, trace->output_fd, name, &trace->sink);
+	error = error ?: probe_sink_create(format, trace->output_fd, name, &trace->sink);
 	if (error)
 		return error;
 	trace->to_file = trace->directory || (!fstat(trace->output_fd, &st) && S_ISREG(st.st_mode));
@@ -818,16 +813,11 @@ static struct probe_error *trace_prepare(struct trace *trace, struct trace_optio
 	trace->matched = calloc(trace->request->pattern_count + 1, sizeof(*trace->matched));
 	if (!error && !trace->matched)
 		error = probe_error_no_memory();
-	if (!error)
-		error = open_output(trace, options);
-	if (!error)
-		error = hosts_start(trace);
-	if (!error)
-		error = exports_open(trace);
-	if (!error)
-		error = create_set(trace);
-	if (!error)
-		error = open_processes(trace, options);
+	error = error ?: open_output(trace, options)
+		?: hosts_start(trace)
+		?: exports_open(trace)
+		?: create_set(trace)
+		?: open_processes(trace, options);
 	if (error)
 		return error;
 	trace->comms = comm_cache_create();
@@ -877,8 +867,7 @@ static struct probe_error *trace_start(
 		signal(SIGUSR1, SIG_IGN);
 	/* The program was started before, with signals unblocked. */
 	error = loop_open(&trace->loop, asked ? flight : NULL);
-	if (!error)
-		error = start_sessions(trace, options, status_ret);
+	error = error ?: start_sessions(trace, options, status_ret);
 	all = probe_trace_sessions(trace->set, &count);
 	if (!error && trace->loop.child)
 		error = probe_target_release(all[0]->target);
@@ -904,8 +893,7 @@ static struct probe_error *trace_run_all(
 			processes_allow_descriptors();
 		}
 	}
-	if (!error)
-		error = trace_start(trace, options, status_ret);
+	error = error ?: trace_start(trace, options, status_ret);
 	if (error)
 		return error;
 	begin_output(trace);

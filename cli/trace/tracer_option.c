@@ -195,8 +195,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 			&tracer->calls);
 		tracer->options.gather.key_count = 0;
 	}
-	if (!error)
-		error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
+	error = error ?: probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
 	if (!error &&
 		(tracer->output == PROBE_TRACER_STACKS || tracer->output == PROBE_TRACER_HEAP)) {
 		probe_tracer_view(tracer->spec, &tracer->options, &view);

@@ -128,8 +128,7 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	error = change_judge(change);
 	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
 		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
-	if (!error)
-		error = install_entry(&install, place);
+	error = error ?: install_entry(&install, place);
 	end_entry(&entry, &install, &t);
 	return error;
 }

@@ -198,8 +198,7 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 		return probe_error_no_memory();
 	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
 		error = probe_error_system(errno, "cannot make a pipe");
-	if (!error)
-		error = start_child(argv, go, failed, target);
+	error = error ?: start_child(argv, go, failed, target);
 	for (int i = 0; i < 2; i++) {
 		cleanup_fd(&go[i]);
 		cleanup_fd(&failed[i]);

@@ -530,8 +530,7 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	size_t count = 0, shared = 0;
 	bool alike = has_ended;
 
-	if (!error)
-		error = registry_load(pid, &its, &registry);
+	error = error ?: registry_load(pid, &its, &registry);
 	if (!unread)
 		unread = registry_load(other, &others, &all);
 	for (size_t i = 0; !unread && i < others.count; i++) {

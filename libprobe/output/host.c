@@ -368,10 +368,8 @@ struct probe_error *probe_tracer_host_start(
 	}
 	if (!error)
 		error = host_options(host, spec->operand ? spec->operand : "");
-	if (!error)
-		error = fork_guest(host);
-	if (!error)
-		error = sink_create(&format_silent, host->input, host->path, &host->sink);
+	error = error ?: fork_guest(host)
+		?: sink_create(&format_silent, host->input, host->path, &host->sink);
 	host->unanswered = 1;
 	host->asked_ns = clock_monotonic_ns();
 	host->patience = patience_of(UINT64_MAX / 2);
@@ -482,11 +480,8 @@ struct probe_error *probe_tracer_host_ask(
 
 	/* Ask again, because unanswered messages may be about other processes. */
 	probe_tracer_host_look(host, pid);
-	while (!error && host->pid && !host->off && host->unanswered && !removed) {
-		error = flush(host);
-		if (!error)
-			error = wait_for_replies(host, &listener);
-	}
+	while (!error && host->pid && !host->off && host->unanswered && !removed)
+		error = flush(host) ?: wait_for_replies(host, &listener);
 	*wanted_ret = !error && !removed && !host->off;
 	return error;
 }

@@ -455,9 +455,8 @@ struct probe_error *probe_metrics_listen(
 	server->metrics = metrics;
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		server->connections[i].fd = -1;
-	error = library_load(&libmicrohttpd, mhd_names, &server->mhd);
-	if (!error)
-		error = http_listen(address, &fd, shown);
+	error = library_load(&libmicrohttpd, mhd_names, &server->mhd)
+			?: http_listen(address, &fd, shown);
 	if (!error) {
 		server->daemon = server->mhd.start(MHD_USE_EPOLL, 0, NULL, NULL, answer, server,
 			MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,

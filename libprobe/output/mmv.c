@@ -388,9 +388,7 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 	if (!folder)
 		return probe_error_no_memory();
 	folder->fd = folder->lock = -1;
-	error = library_load(&libpcp, names, &folder->libpcp);
-	if (!error)
-		error = folder_find(folder);
+	error = library_load(&libpcp, names, &folder->libpcp) ?: folder_find(folder);
 	if (error) {
 		pcp_folder_close(folder);
 		return error;

@@ -446,12 +446,9 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 	free(process->recent);
 	process->all = process->recent = NULL;
 	process->left_out = 0;
-	error = metric_history_take(&process->history, table);
-	if (!error)
-		error = name_rows(metrics, source, process, false, &process->all);
-	if (!error)
-		error = name_rows(metrics, source, process, true, &process->recent);
-	return error;
+	return metric_history_take(&process->history, table)
+		?: name_rows(metrics, source, process, false, &process->all)
+		?: name_rows(metrics, source, process, true, &process->recent);
 }
 
 void probe_metrics_end(struct probe_metrics *metrics, size_t view, pid_t pid)

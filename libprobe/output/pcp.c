@@ -520,10 +520,8 @@ struct probe_error *probe_pcp_add(
 		probe_table_free(table);
 	else
 		error = metric_history_take(&process->history, table);
-	if (!error)
-		error = set_rows(pcp, process, process->history.all, TOTALS);
-	if (!error)
-		error = set_rows(pcp, process, process->history.recent, INTERVAL);
+	error = error ?: set_rows(pcp, process, process->history.all, TOTALS)
+		?: set_rows(pcp, process, process->history.recent, INTERVAL);
 	if (!error)
 		set_process(process, table);
 	return error;
@@ -533,10 +531,9 @@ struct probe_error *probe_pcp_renew(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
 {
 	struct process *process = NULL;
-	struct probe_error *error = find_process(pcp, pid, program, &process);
+	struct probe_error *error =
+		find_process(pcp, pid, program, &process) ?: set_rows(pcp, process, table, RENEWED);
 
-	if (!error)
-		error = set_rows(pcp, process, table, RENEWED);
 	if (!error)
 		set_process(process, table);
 	probe_table_free(table);
@@ -649,10 +646,8 @@ static struct probe_error *renew_file(struct probe_pcp *pcp)
 		return error;
 	error = pcp_folder_taken(
 		pcp->folder, pcp->file ? pcp_file_name(pcp->file) : NULL, &others, &count);
-	if (!error)
-		error = number_instances(pcp, others, count);
-	if (!error)
-		error = make_file(pcp, &file);
+	error = error ?: number_instances(pcp, others, count);
+	error = error ?: make_file(pcp, &file);
 	pcp_folder_unlock(pcp->folder);
 	if (error)
 		return error;
@@ -696,8 +691,7 @@ struct probe_error *probe_pcp_open(
 		pcp->name = NULL;
 		error = probe_error_no_memory();
 	}
-	if (!error)
-		error = pcp_folder_open(&pcp->folder);
+	error = error ?: pcp_folder_open(&pcp->folder);
 	if (error)
 		probe_pcp_close(pcp);
 	else

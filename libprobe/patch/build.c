@@ -607,8 +607,7 @@ static struct probe_error *build_module(
 			continue;
 		if (as->is_new && as->first == site)
 			error = describe_patch(a, site, p);
-		if (!error)
-			error = build_stub(a, site, p);
+		error = error ?: build_stub(a, site, p);
 	}
 	return error;
 }
@@ -713,8 +712,7 @@ static struct probe_error *write_all(
 	for (size_t i = 0; i < count && !error; i++)
 		if (pieces[i].used > CHANGE_PIECE_BYTES)
 			error = change_fill(c, pieces[i].start, pieces[i].bytes, pieces[i].used);
-	if (!error)
-		error = change_begin_write(c, &stops);
+	error = error ?: change_begin_write(c, &stops);
 	if (error)
 		return error;
 	for (size_t i = 0; i < count && !error; i++)
@@ -749,8 +747,7 @@ struct probe_error *install_build(struct install *install)
 	}
 	if (install->puns.mapped)
 		error = change_store(install->change, true);
-	if (!error)
-		error = add_probes(install);
+	error = error ?: add_probes(install);
 	for (size_t i = 0, end; i < install->order_count && !error; i = end) {
 		end = install_module_end(install, i);
 		if (!ARRAY_ROOM(pieces, count)) {

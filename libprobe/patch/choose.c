@@ -495,8 +495,7 @@ static struct probe_error *plan_module(struct install *a, size_t first, size_t e
 	count = module->object ? count : 0;
 	if (!error && count)
 		error = choose_all(a, sites, count, &order);
-	if (!error)
-		error = choose_last(a, sites, count, &order);
+	error = error ?: choose_last(a, sites, count, &order);
 	for (size_t i = first; !error && i < end; i++) {
 		const struct install_site *as = &a->sites[a->order[i]];
 		const struct select_site *planned = &s->sites[as->first];
@@ -546,10 +545,9 @@ static struct probe_error *look_up_all(struct install *a)
 	const struct registry *r = &a->change->registry;
 	AUTO_FREE enum site_state *states = NULL;
 	AUTO(edits_deinit) struct edits edits = {0};
-	struct probe_error *error = install_make_plans(a->selection);
+	struct probe_error *error = install_make_plans(a->selection)
+					    ?: site_read_all(r, a->change->pid, &edits, &states);
 
-	if (!error)
-		error = site_read_all(r, a->change->pid, &edits, &states);
 	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
 		struct select_site *site = &a->selection->sites[i];
 		const struct reg_site *known = site->pc ? registry_site(r, site->pc) : NULL;
@@ -788,8 +786,7 @@ struct probe_error *install_plan(struct install *install)
 	error = look_up_all(install);
 	if (!error)
 		order_sites(install);
-	if (!error)
-		error = claim_gadgets(install);
+	error = error ?: claim_gadgets(install);
 	for (size_t i = 0; i < r->site_count && !error; i++)
 		if (!claims_add_site(&install->claims, install->change->arch, &r->sites[i]))
 			error = probe_error_no_memory();
@@ -798,8 +795,7 @@ struct probe_error *install_plan(struct install *install)
 		error = plan_module(install, i, end);
 	}
 	claims_deinit(&install->claims);
-	if (!error)
-		error = refuse_shared_semaphores(install);
+	error = error ?: refuse_shared_semaphores(install);
 	if (!error)
 		refuse_guarded(install);
 	for (size_t i = 0; install->persistent && i < s->site_count; i++)

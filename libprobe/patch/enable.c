@@ -208,8 +208,7 @@ static struct probe_error *enable_select(
 			pattern_is_function(request->patterns[i]) &&
 			!pattern_is_exact(request->patterns[i]))
 			ret->matched[i] = true;
-	if (!error)
-		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
+	error = error ?: select_unmatched(&c->modules, ret, request->patterns, c->pid);
 	if (!error && request->pairs)
 		error = enable_order_pairs(ret);
 	if (!error && !disables)
@@ -536,12 +535,10 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	/* Some jumps lead to unmapped code: restore their sites, whatever the request is about. */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
-	if (!error)
-		error = enable_select(&c, request, true, &selection);
+	error = error ?: enable_select(&c, request, true, &selection);
 	if (!error && request->force && !request->pattern_count)
 		error = take_all(&c, &selection, report);
-	if (!error)
-		error = disable_selected(&c, &selection, request, report);
+	error = error ?: disable_selected(&c, &selection, request, report);
 	error = probe_error_first(error, report_memory(report, &c));
 	report->stop_ns = c.stop_ns;
 	return error;
@@ -808,8 +805,7 @@ static struct probe_error *update_once(struct probe_target *target,
 	if (!error && request->later)
 		error = later_room(&c);
 	later_drop(target, request, &u.all);
-	if (!error)
-		error = count_before(&u);
+	error = error ?: count_before(&u);
 	/* Wildcards leave out the same probes in disabling as in enabling. */
 	if (!error && note_names(&u)) {
 		AUTO(transaction_end) struct transaction t = transaction_of(&c, TRANSACTION_ENDS);
@@ -818,8 +814,7 @@ static struct probe_error *update_once(struct probe_target *target,
 	}
 	for (size_t i = 0; i < count && !error; i++)
 		error = act(&u, &actions[i]);
-	if (!error)
-		error = switch_part(&u, true);
+	error = error ?: switch_part(&u, true);
 	if (!error) {
 		error = switch_part(&u, false);
 		if (error)

@@ -95,8 +95,7 @@ static struct probe_error *forecast_read(
 	struct change change;
 	bool is_told;
 
-	if (!error)
-		error = change_look(target, &change);
+	error = error ?: change_look(target, &change);
 	if (error && error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM) {
 		/* The error explains why no site can be patched. */
 		if (error->code != PROBE_ERROR_PERMISSION && error->code != PROBE_ERROR_NOT_FOUND)

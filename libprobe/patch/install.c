@@ -820,8 +820,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 
 	if (!error && !install->session)
 		error = create_session(install);
-	if (!error)
-		error = install_build(install);
+	error = error ?: install_build(install);
 	/* The session's data has the addresses of our code. */
 	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
 		arenas.items[arenas.count].start = r->arenas[i].start;
@@ -831,8 +830,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 		pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) !=
 			sizeof(arenas))
 		error = probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
-	if (!error)
-		error = report_denied(install, report);
+	error = error ?: report_denied(install, report);
 	if (!error && install->take)
 		error = install->take(install->take_data, install);
 	if (error)
@@ -886,8 +884,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	if (uninstall_find_dead(c) || uninstall_has_leftovers(&c->registry)) {
 		error = uninstall_unreferenced(c);
 		/* A pun may need a page that was unmapped. */
-		if (!error)
-			error = change_reread_maps(c);
+		error = error ?: change_reread_maps(c);
 	}
 	if (error)
 		return error;

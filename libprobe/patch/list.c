@@ -68,8 +68,7 @@ static struct probe_error *read_semaphores(struct probe_list *list, int pid, siz
 		if (has_semaphore(list, i) &&
 			!edits_add(&edits, semaphore_address(list, i), SEMAPHORE_BYTES))
 			error = probe_error_no_memory();
-	if (!error)
-		error = edits_prepare(&edits);
+	error = error ?: edits_prepare(&edits);
 	if (!error)
 		unread = edits_read(&edits, pid);
 	for (size_t i = first; i < list->site_count && !error; i++) {
@@ -497,8 +496,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 	/* Without the registry, trust all files. The probes' state will show the error. */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
-	if (!error)
-		error = recall_probes(&modules, pid, &maps, &registry);
+	error = error ?: recall_probes(&modules, pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules, &modules.items[i], pid);
 	return error ?: list_read_state(list, pid, first);

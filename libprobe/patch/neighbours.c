@@ -192,8 +192,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 			to->tail_size = 0;
 		}
 		memcpy(to->original, bytes, to->length);
-		if (!error)
-			error = neighbours_lead(a, to, to->tail, p);
+		error = error ?: neighbours_lead(a, to, to->tail, p);
 	}
 	return error;
 }

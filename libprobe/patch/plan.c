@@ -635,8 +635,7 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 			?: plan_rows(&p, &rows, notes, count, ret);
 	p.plans = ret;
 	p.count = count;
-	if (!error)
-		error = examine(&p, true);
+	error = error ?: examine(&p, true);
 	free(p.neighbours);
 	free(rows.sites);
 	free(rows.notes);

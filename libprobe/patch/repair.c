@@ -209,8 +209,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 		site_forget_closed(c);
 	}
 	patched = site_count_patched(c);
-	if (!error)
-		error = orphans_remove(c, &orphans);
+	error = error ?: orphans_remove(c, &orphans);
 	if (error)
 		return error;
 	ret->mappings += orphans.mappings;
@@ -355,8 +354,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		maps_deinit(&maps);
 		error = maps_read(target->pid, &maps);
 	}
-	if (!error)
-		error = find_lost(target, &maps, &registry, &lost);
+	error = error ?: find_lost(target, &maps, &registry, &lost);
 	if (!error) {
 		count_sessions(&registry, ret);
 		ret->sealed_bytes = own_sealed(target->pid, &maps, &registry);

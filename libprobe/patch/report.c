@@ -212,8 +212,7 @@ struct probe_error *probe_target_unread(struct probe_target *target,
 		?: registry_load(target->pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = module_read_notes(&modules.items[i]);
-	if (!error)
-		error = recall_probes(&modules, target->pid, &maps, &registry);
+	error = error ?: recall_probes(&modules, target->pid, &maps, &registry);
 	for (size_t i = 0; i < modules.count && !error; i++) {
 		const struct module *module = &modules.items[i];
 

@@ -224,8 +224,7 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 	size_t count = 0;
 
 	semaphores_keep(&all, registry, false);
-	if (!error)
-		error = semaphores_read(&all, pid);
+	error = error ?: semaphores_read(&all, pid);
 	for (size_t i = 0; i < all.edits.count && !error; i++)
 		count += edits_found(&all.edits, i) && all.edits.items[i].is_write;
 	probe_error_free(error);
@@ -571,8 +570,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 
 	for (size_t i = 0; i < t->toggles.count; i++)
 		t->toggles.edits.items[i].is_write = true;
-	if (!error)
-		error = edits_prepare(&t->toggles.edits);
+	error = error ?: edits_prepare(&t->toggles.edits);
 	if (error)
 		return error;
 	ok = t->kind != TRANSACTION_ENDS || semaphores_add_all(&t->semaphores, r);
@@ -607,10 +605,9 @@ struct probe_error *transaction_read(struct transaction *t)
 {
 	const struct arch_toggle *toggle = arch_host()->toggle;
 	struct edits *edits = &t->toggles.edits;
-	struct probe_error *error = edits_read(&t->text, t->change->pid);
+	struct probe_error *error = edits_read(&t->text, t->change->pid)
+					    ?: semaphores_read(&t->semaphores, t->change->pid);
 
-	if (!error)
-		error = semaphores_read(&t->semaphores, t->change->pid);
 	if (!error && t->toggles.count)
 		error = edits_read(edits, t->change->pid);
 	for (size_t i = 0; i < t->toggles.count && !error; i++) {
@@ -709,8 +706,7 @@ struct probe_error *transaction_write(struct transaction *t)
 		t->written = !raise;
 		return edits_write(&t->text, mem);
 	}
-	if (!error)
-		error = write_text(t);
+	error = error ?: write_text(t);
 	if (error)
 		return error;
 	if (!raise)
@@ -777,8 +773,7 @@ static struct probe_error *commit_turn(struct transaction *t,
 		change_resume(t->change);
 		if (!error && !again)
 			return NULL;
-		if (!error)
-			error = windows_wait(&t->windows);
+		error = error ?: windows_wait(&t->windows);
 		if (error)
 			return error;
 	}

@@ -336,13 +336,11 @@ static struct probe_error *look_again(void *data, struct change *change, bool fi
 		e->transaction->text.turn++) {
 		error = restore(e, change);
 		change_resume(change);
-		if (!error)
-			error = change_stop(change);
+		error = error ?: change_stop(change);
 	}
 	if (!error && first)
 		error = restore(e, change);
-	if (!error)
-		error = quiet_look(&e->quiet, change);
+	error = error ?: quiet_look(&e->quiet, change);
 	change_resume(change);
 	return error;
 }
@@ -520,8 +518,7 @@ static struct probe_error *end_all(struct ending *e, struct change *change)
 		registry_drop_semaphore(r, e->semaphores);
 		error = transaction_prepare(e->transaction);
 	}
-	if (!error)
-		error = quiet_open(change, e->sites, e->stubs, &e->quiet);
+	error = error ?: quiet_open(change, e->sites, e->stubs, &e->quiet);
 	/* A held target's threads do not run: probe_target_release() finishes the work. */
 	if (!error)
 		error = quiet_wait(

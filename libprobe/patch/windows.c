@@ -526,8 +526,7 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	cleanup_fd(&status);
 	error = search_open(
 		change->pid, change->mem, &w->places, change->registry.guard, &w->search);
-	if (!error)
-		error = search_all(&w->search);
+	error = error ?: search_all(&w->search);
 	why = error ? error->message : w->search.unknown;
 	if (why) {
 		snprintf(text, sizeof(text),

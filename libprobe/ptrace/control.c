@@ -678,8 +678,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	error = seize_new(control, SEIZE_LET_RUN, &added);
 	get_ready(control);
 	/* Look for new guests before the stop, to find fewer during it. */
-	if (!error)
-		error = add_new_guests(control, loadavg, &last_pid, &added);
+	error = error ?: add_new_guests(control, loadavg, &last_pid, &added);
 	if (!error)
 		ask_all_to_stop(control);
 	for (passes = 0; !error && added && passes < PASSES_MAX; passes++) {
@@ -691,8 +690,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 		added = 0;
 		if (control->guests || !has_all(control, control->pid, folder))
 			error = seize_new(control, SEIZE_ASK, &added);
-		if (!error)
-			error = add_new_guests(control, loadavg, &last_pid, &added);
+		error = error ?: add_new_guests(control, loadavg, &last_pid, &added);
 	}
 	if (!error && !*again_ret && !added && !control->count)
 		error = probe_error_new(
@@ -798,8 +796,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, uin
 			unable.count = 0;
 			passes++;
 		}
-		if (!error)
-			error = give_up(pid, passes, &patience);
+		error = error ?: give_up(pid, passes, &patience);
 		if (!error && (ret->count || !unable.count))
 			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}

@@ -346,8 +346,7 @@ static struct probe_error *prepare(const struct control *control,
 		text = text ? text : calls[i].text;
 		may_let_go |= calls[i].lets_go || calls[i].then;
 	}
-	if (!error)
-		error = prepared_place(control->pid, rooms, may_let_go, p);
+	error = error ?: prepared_place(control->pid, rooms, may_let_go, p);
 	if (error)
 		return error;
 	frame.mask = p->mask;

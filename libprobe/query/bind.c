@@ -468,11 +468,9 @@ struct probe_error *expr_bind_both(const struct expr *first, const struct expr *
 
 	*first_ret = b.count;
 	both.left = b.count - 1;
-	if (!error)
-		error = bind_more(&b, second);
+	error = error ?: bind_more(&b, second);
 	both.right = b.count - 1;
-	if (!error)
-		error = add(&b, &both, second->text);
+	error = error ?: add(&b, &both, second->text);
 	*count_ret = b.count;
 	return error;
 }

@@ -336,8 +336,7 @@ static struct probe_error *add_learned(
 		else
 			*its = probe;
 	}
-	if (!error)
-		error = check_other(catalogue, file);
+	error = error ?: check_other(catalogue, file);
 	if (!error) {
 		file->next = atomic_load(&catalogue->learned->newest);
 		atomic_store_explicit(&catalogue->learned->newest, file, memory_order_release);
@@ -473,11 +472,9 @@ struct probe_error *probe_catalogue_add(struct probe_catalogue *catalogue, const
 
 	if (!text)
 		return probe_error_no_memory();
-	error = read_file(path, text, &length);
-	if (!error)
-		error = parse(path, text, length, &file);
-	if (!error)
-		error = add_source(catalogue, &source);
+	error = read_file(path, text, &length)
+		?: parse(path, text, length, &file)
+		?: add_source(catalogue, &source);
 	if (error)
 		free_file(file);
 	else
@@ -539,9 +536,7 @@ struct probe_error *probe_catalogue_create(struct probe_catalogue **ret)
 	*ret = NULL;
 	if (!catalogue)
 		return probe_error_no_memory();
-	error = learned_init(&catalogue->learned);
-	if (!error)
-		error = add_builtin(catalogue);
+	error = learned_init(&catalogue->learned) ?: add_builtin(catalogue);
 	if (error)
 		probe_catalogue_free(catalogue);
 	else

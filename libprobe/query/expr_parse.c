@@ -545,9 +545,7 @@ static struct probe_error *parse_texts(struct parser *p, const char *where)
 	while (!error && parser_take(p, ',')) {
 		if (count++ == TEXTS_MAX)
 			return parser_mistake(p, p->at, "there are more than 32 texts in the list");
-		error = parser_add(p, &string);
-		if (!error)
-			error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
+		error = parser_add(p, &string) ?: expr_parse_text(p, ARCH_EXPR_STRING_IS);
 	}
 	return error ? error : join(p, count, where);
 }
@@ -571,8 +569,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
 		do
 			error = parse_number(p, &list);
 		while (!error && parser_take(p, ','));
-		if (!error)
-			error = parser_add(p, &list);
+		error = error ?: parser_add(p, &list);
 	}
 	if (!error && !parser_take(p, ')'))
 		error = parser_no_operator(p, "expected ',' or ')'");
@@ -705,13 +702,11 @@ static struct probe_error *parse_operand(struct parser *p)
 		node.kind = ARCH_EXPR_CAPTURE;
 		error = parse_arg(p, &node);
 		note_place(&p->expr->of_hit, node.at);
-		if (!error)
-			error = parser_add(p, &node);
+		error = error ?: parser_add(p, &node);
 	} else if (isdigit((unsigned char)*p->at) || *p->at == '\'') {
 		error = *p->at == '\'' ? expr_character(p->expr, &p->at, &node)
 				       : expr_integer(p->expr, &p->at, &node);
-		if (!error)
-			error = parser_add(p, &node);
+		error = error ?: parser_add(p, &node);
 	} else if (isalpha((unsigned char)*p->at) || *p->at == '_')
 		error = expr_parse_name(p);
 	else if (*p->at == '"')

@@ -472,10 +472,8 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	size_t path_length = 0, provider_length = 0;
 	struct probe_error *error = quote ? NULL : check_other_language(parser);
 
-	if (!error)
-		error = check_brackets(parser, from, plain_end);
-	if (!error)
-		error = check_parentheses(parser, name, plain_end);
+	error = error ?: check_brackets(parser, from, plain_end);
+	error = error ?: check_parentheses(parser, name, plain_end);
 	if (error)
 		return error;
 	pattern->is_library = start != from;

@@ -483,8 +483,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	struct probe_error *error = ctf_direct_settle(ctf, true);
 	struct ctf_instant from[CTF_CLOCKS] = {{0}};
 
-	if (!error)
-		error = ctf_part_flush(&ctf->before);
+	error = error ?: ctf_part_flush(&ctf->before);
 	if (error)
 		return error;
 	close_before(ctf);
@@ -543,9 +542,7 @@ struct probe_error *probe_ctf_create(
 		probe_ctf_free(ctf);
 		return probe_error_no_memory();
 	}
-	error = root_open(directory, &ctf->root);
-	if (!error)
-		error = begin_part(ctf, none);
+	error = root_open(directory, &ctf->root) ?: begin_part(ctf, none);
 	if (error) {
 		probe_ctf_free(ctf);
 		return probe_error_prefix(error, "%s", directory);
@@ -662,8 +659,7 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 	stream_time(ctf, stream, hit->time_ns);
 	if (stacks && hit->stack)
 		error = ctf_name_frames(part, stream, hit, comm);
-	if (!error)
-		error = ctf_part_room(part, stream, room, &at);
+	error = error ?: ctf_part_room(part, stream, room, &at);
 	if (error)
 		return error;
 	at = ctf_put(at, &site->id, sizeof(site->id));
@@ -698,10 +694,8 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 			error = ctf_rotate(ctf, hit->time_ns);
 		ctf_part_begins(ctf, hit->time_ns);
 	}
-	if (!error)
-		error = ctf_part_stream(part, session, hit->cpu, &stream);
-	if (!error)
-		error = ctf_class_of(ctf, session, hit, &site);
+	error = error ?: ctf_part_stream(part, session, hit->cpu, &stream)
+		?: ctf_class_of(ctf, session, hit, &site);
 	if (!error)
 		error = add_event(ctf, part, stream, hit, site, comm && *comm ? comm : CTF_UNKNOWN);
 	ctf->last_cpu = hit->cpu;
@@ -781,14 +775,9 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 
 	if (ctf->failed)
 		return NULL;
-	error = ctf_part_flush(&ctf->before);
-	if (!error)
-		error = ctf_part_flush(&ctf->part);
-	if (!error)
-		error = ctf_take_flush(ctf);
+	error = ctf_part_flush(&ctf->before) ?: ctf_part_flush(&ctf->part) ?: ctf_take_flush(ctf);
 	ctf_sync_clocks(ctf);
-	if (!error)
-		error = ctf_part_describe(&ctf->part);
+	error = error ?: ctf_part_describe(&ctf->part);
 	if (++ctf->flushes == LATE_FLUSHES && !error) {
 		error = ctf_direct_settle(ctf, true);
 		if (!error)

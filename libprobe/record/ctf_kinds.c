@@ -195,9 +195,8 @@ static struct probe_error *find_for(struct ctf_kinds *kinds, struct ctf_descript
 		return probe_error_no_memory();
 	memset(hits, 0, (count + 1) * sizeof(*hits));
 	source->hits = hits;
-	error = find(kinds, description, session, source->kind - (size_t)1, &i);
-	if (!error)
-		error = extend(&kinds->kinds[i], session);
+	error = find(kinds, description, session, source->kind - (size_t)1, &i)
+			?: extend(&kinds->kinds[i], session);
 	if (error)
 		return error;
 	source->kind = (uint32_t)i + 1;

@@ -422,11 +422,9 @@ struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *str
 
 	if (!stream->packet)
 		return NULL;
-	error = ctf_part_describe(part);
-	if (!error)
-		error = ctf_part_file(part, stream, 0, &fd);
-	if (!error)
-		error = ctf_stream_write(stream, fd);
+	error = ctf_part_describe(part)
+		?: ctf_part_file(part, stream, 0, &fd)
+		?: ctf_stream_write(stream, fd);
 	/* Some file systems report a full disk only on close(). */
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the record");
@@ -701,9 +699,7 @@ struct probe_error *ctf_direct_ask(struct ctf_part *part, struct ctf_stream *str
 
 	if (part->direct_known)
 		return NULL;
-	error = ctf_part_describe(part);
-	if (!error)
-		error = ctf_part_file(part, stream, 0, &fd);
+	error = ctf_part_describe(part) ?: ctf_part_file(part, stream, 0, &fd);
 	if (error)
 		return error;
 	part->direct = blocks_of(fd);
@@ -857,8 +853,7 @@ static struct probe_error *settle_failed(struct probe_ctf *ctf)
 	for (size_t i = count; i--;)
 		error = probe_error_first(error, take_back(ctf_writer_waiting(ctf->writer, i)));
 	while ((job = ctf_writer_waiting(ctf->writer, 0))) {
-		if (!error)
-			error = write_pages(ctf, job);
+		error = error ?: write_pages(ctf, job);
 		end_job(ctf, job, !error);
 	}
 	return error;

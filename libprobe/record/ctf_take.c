@@ -136,8 +136,7 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 	ctf_kinds_describe(&t->ctf->kinds, &t->ctf->description, t->source, record.site);
 	if (!same)
 		error = ctf_add_name(t, record.tid);
-	if (!error)
-		error = ctf_part_room(t->part, stream, length, &at);
+	error = error ?: ctf_part_room(t->part, stream, length, &at);
 	if (error)
 		return error;
 	memcpy(bytes, &record, sizeof(record));
@@ -275,10 +274,7 @@ static struct probe_error *give(struct taking *t, struct ctf_job *job)
 	for (size_t i = 0; i < t->source->agreed; i++)
 		if (t->source->hits[i])
 			ctf_kinds_describe(&ctf->kinds, &ctf->description, t->source, i);
-	if (!error)
-		error = ctf_part_describe(t->part);
-	if (!error)
-		error = ctf_direct_give(t, job);
+	error = error ?: ctf_part_describe(t->part) ?: ctf_direct_give(t, job);
 	if (error) {
 		t->stream->dropped += ctf_sum_hits(t->source->hits, t->source->agreed);
 		return ctf_end_packets(t->part, t->stream, error);
@@ -420,8 +416,7 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	if (is_large)
 		error = ctf_direct_ask(t->part, t->stream);
 	is_large &= t->part && t->part->direct;
-	if (!error)
-		error = make_ready(t, is_large, ready_ret);
+	error = error ?: make_ready(t, is_large, ready_ret);
 	if (error || !*ready_ret)
 		return error;
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
@@ -561,9 +556,7 @@ static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 	t->clock = ctf->kinds.kinds[t->source->kind - 1].clock;
 	t->forms =
 		(struct ring_forms){ctf->kinds.kinds[t->source->kind - 1].forms, t->source->agreed};
-	error = ctf_direct_settle(ctf, false);
-	if (!error)
-		error = take_rings(t, ret);
+	error = ctf_direct_settle(ctf, false) ?: take_rings(t, ret);
 	if (!error && t->amount == PROBE_CTF_ALL)
 		error = ctf_direct_settle(ctf, true);
 	if (t->moved)
@@ -592,8 +585,7 @@ struct probe_error *probe_ctf_take(struct probe_ctf *ctf, struct probe_session *
 	}
 	if (!source || !ctf->copy || !ctf->packets)
 		error = probe_error_no_memory();
-	if (!error)
-		error = ctf_kinds_find(&ctf->kinds, &ctf->description, source);
+	error = error ?: ctf_kinds_find(&ctf->kinds, &ctf->description, source);
 	if (error)
 		return ctf_checked(ctf, error);
 	ret->can = !source->never;

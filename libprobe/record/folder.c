@@ -130,9 +130,8 @@ struct probe_error *reader_open(const char *path, bool one, struct probe_reader 
 
 	if (!reader)
 		return probe_error_no_memory();
-	error = reader_folder_find(path, one, &reader->folder);
-	if (!error)
-		error = reader_own_open(&reader->folder, &reader->source);
+	error = reader_folder_find(path, one, &reader->folder)
+			?: reader_own_open(&reader->folder, &reader->source);
 	if (error) {
 		probe_reader_close(reader);
 		return error;

@@ -234,14 +234,10 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	AUTO_FREE char *text = NULL;
 	size_t length = 0;
 
-	error = read_metadata(record, &text, &length);
-	if (!error)
-		error = check_maker(record, text, length);
-	if (error)
-		return error;
-	error = tsdl_parse(text, length, &tsdl);
-	if (!error)
-		error = own_trace_compile(&tsdl, ret);
+	error = read_metadata(record, &text, &length)
+		?: check_maker(record, text, length)
+		?: tsdl_parse(text, length, &tsdl)
+		?: own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)
 		error = explain(record, tsdl.tracer_version, error);
 	tsdl_free(&tsdl);
@@ -299,8 +295,7 @@ static struct probe_error *open_record(
 	if (count < 0)
 		return probe_error_system(errno, "%s: cannot read the folder", record);
 	for (int i = 0; i < count; i++) {
-		if (!error)
-			error = add_stream(reader, trace, record, names[i]->d_name);
+		error = error ?: add_stream(reader, trace, record, names[i]->d_name);
 		free(names[i]);
 	}
 	return error ? error : read_trace(record, trace);

@@ -827,8 +827,7 @@ static struct probe_error *compile_streams(const struct tsdl *tsdl, struct own_t
 		if (!error)
 			error = compile_packet(
 				OWN_PACKET_CONTEXT, s->packet_context, &class->has, &class->packet);
-		if (!error)
-			error = find_clock(tsdl, s, &class->clock);
+		error = error ?: find_clock(tsdl, s, &class->clock);
 		if (error)
 			return probe_error_prefix(error, "stream %ju", (uintmax_t)s->id);
 	}
@@ -885,9 +884,8 @@ struct probe_error *own_trace_compile(const struct tsdl *tsdl, struct own_trace 
 
 	*ret = (struct own_trace){.has_uuid = tsdl->has_uuid};
 	memcpy(ret->uuid, tsdl->uuid, sizeof(ret->uuid));
-	error = compile_packet(OWN_PACKET_HEADER, tsdl->packet_header, &has, &ret->packet_header);
-	if (!error)
-		error = compile_streams(tsdl, ret);
+	error = compile_packet(OWN_PACKET_HEADER, tsdl->packet_header, &has, &ret->packet_header)
+			?: compile_streams(tsdl, ret);
 	return error ? error : compile_events(tsdl, ret);
 }
 

@@ -662,8 +662,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			group);
 	if (target->alone)
 		ret->urgent = urgent_begin();
-	if (!error)
-		error = lock_target(target, &ret->lock);
+	error = error ?: lock_target(target, &ret->lock);
 	if (!error && !target->alone)
 		error = check_process(ret);
 	error = error
@@ -671,9 +670,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 		?: read_modules(ret)
 		?: change_need_descriptors(ret, CHANGE_DESCRIPTORS)
 		?: change_load(ret)
-		?: check_target(ret);
-	if (!error)
-		error = seccomp_look(ret->pid, target->alone, &ret->seccomp);
+		?: check_target(ret)
+		?: seccomp_look(ret->pid, target->alone, &ret->seccomp);
 	if (!error && target->dispatches)
 		seccomp_deny(&ret->seccomp,
 			SECCOMP_ASK | SECCOMP_WAIT | SECCOMP_TIME | SECCOMP_NAME | SECCOMP_CPU |

@@ -280,8 +280,7 @@ struct probe_error *change_begin_write(struct change *change, bool *stops_ret)
 	*stops_ret = !change->stopped;
 	if (*stops_ret)
 		error = change_stop(change);
-	if (!error)
-		error = change_confirm(change);
+	error = error ?: change_confirm(change);
 	if (error)
 		change_end_write(change, *stops_ret);
 	else
@@ -352,10 +351,9 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 	};
 	bool stops;
 	/* Before the stop, find everything that the calls need. */
-	struct probe_error *error = change_run(change, "map memory for code", NULL, 0);
+	struct probe_error *error = change_run(change, "map memory for code", NULL, 0)
+					    ?: change_begin_write(change, &stops);
 
-	if (!error)
-		error = change_begin_write(change, &stops);
 	if (error)
 		return error;
 	calls[0].wanted = guard;
@@ -365,12 +363,10 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 			change->mem, guard + GUARD_MARK_OFFSET, &mark, sizeof(mark));
 		change->registry.guard = guard;
 	}
-	if (!error)
-		error = memory_write_code(change->mem, guard, &one, sizeof(one));
+	error = error ?: memory_write_code(change->mem, guard, &one, sizeof(one));
 	change->registry.home = arena->start;
 	arena->size -= page_bytes();
-	if (!error)
-		error = change_store(change, true);
+	error = error ?: change_store(change, true);
 	change_end_write(change, stops);
 	return error;
 }
@@ -434,8 +430,7 @@ static struct probe_error *map_arena(
 	struct probe_error *error = place_arena(change, &arena, reach_start, reach_end);
 	const struct mapping *m;
 
-	if (!error)
-		error = change_reread_maps(change);
+	error = error ?: change_reread_maps(change);
 	if (error)
 		return error;
 	m = maps_find(&change->maps, arena.start);
@@ -652,8 +647,7 @@ static struct probe_error *unmap_ended(
 	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
-	if (!error)
-		error = own_unmap(change, data, count);
+	error = error ?: own_unmap(change, data, count);
 	*ended_ret = !error;
 	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
 }
@@ -690,8 +684,7 @@ struct probe_error *change_collect(struct change *change)
 		error = change_stop(change);
 		stops = !error;
 	}
-	if (!error)
-		error = unmap_ended(change, data, count, &ended);
+	error = error ?: unmap_ended(change, data, count, &ended);
 	if (stops)
 		change_resume(change);
 	if (ended)

@@ -417,8 +417,7 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 			extents[count++] = (struct own_extent){
 				m->end, page_bytes(), OWN_NEW_GUARD, true, false};
 	}
-	if (!error)
-		error = own_unmap(change, extents, count);
+	error = error ?: own_unmap(change, extents, count);
 	for (size_t i = 0; i < count && !error; i++)
 		*count_ret -= extents[i].is_sealed;
 	if (!error)

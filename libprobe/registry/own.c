@@ -342,8 +342,7 @@ static struct probe_error *check_home(pid_t pid, int mem, const struct registry 
 	const struct mapping *home;
 	AUTO(maps_deinit) struct maps maps = {0};
 
-	if (!error)
-		error = maps_read_parts(pid, &part, 1, &maps);
+	error = error ?: maps_read_parts(pid, &part, 1, &maps);
 	if (error)
 		return error;
 	home = maps_find(&maps, r->home);
@@ -365,8 +364,7 @@ struct probe_error *own_check(
 	*lost_ret = false;
 	if (!error && guard)
 		error = guard_works(pid, mem, maps, guard, &works);
-	if (!error)
-		error = drop_gone(r, &all_lost);
+	error = error ?: drop_gone(r, &all_lost);
 	if (error)
 		return error;
 	if (!works) {

@@ -305,8 +305,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 		error = parse_image(pid, bytes, header.size, ret);
 	}
 	ret->image_size = header.size;
-	if (!error)
-		error = check_registry(pid, ret);
+	error = error ?: check_registry(pid, ret);
 	registry_sort(ret);
 	return error;
 }

@@ -111,8 +111,7 @@ struct probe_error *change_stop(struct change *change)
 	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
 	change->target->shares_memory |= change->control.guests != NULL;
-	if (!error)
-		error = change_check_program(change);
+	error = error ?: change_check_program(change);
 	if (error)
 		change_resume(change);
 	return error;
@@ -136,8 +135,7 @@ struct probe_error *change_judge(struct change *change)
 	stop = !change->stopped && seccomp_can_read();
 	if (stop)
 		error = change_stop(change);
-	if (!error)
-		error = seccomp_judge(&change->seccomp);
+	error = error ?: seccomp_judge(&change->seccomp);
 	if (stop)
 		change_resume(change);
 	return error;
@@ -340,8 +338,7 @@ struct probe_error *change_run(
 		change->begun = true;
 		return ask(change, what, calls, count);
 	}
-	if (!error)
-		error = prepare_calls(change);
+	error = error ?: prepare_calls(change);
 	if (error)
 		return error;
 	while (!error && done < count) {

@@ -221,8 +221,7 @@ static struct probe_error *may_read_counter(
 		probe_error_free(error);
 		return NULL;
 	}
-	if (!error)
-		error = memory_read_all(change->pid, answer, &mode, sizeof(mode));
+	error = error ?: memory_read_all(change->pid, answer, &mode, sizeof(mode));
 	*ret = mode != PR_TSC_SIGSEGV;
 	return error;
 }

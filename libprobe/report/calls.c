@@ -114,9 +114,7 @@ struct probe_error *probe_calls_create(
 
 	if (!calls)
 		return probe_error_no_memory();
-	error = parse_keys(calls, options);
-	if (!error)
-		error = probe_spans_create(&spans, &calls->spans);
+	error = parse_keys(calls, options) ?: probe_spans_create(&spans, &calls->spans);
 	if (error)
 		probe_calls_free(calls);
 	else

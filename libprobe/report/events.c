@@ -623,8 +623,7 @@ static struct probe_error *count_hit(struct probe_summary *summary, const struct
 	struct probe_error *error = threads_hit(summary, event);
 
 	summary->hits++;
-	if (!error)
-		error = find_probe(summary, event, ret);
+	error = error ?: find_probe(summary, event, ret);
 	if (error)
 		return error;
 	if (!*ret) {

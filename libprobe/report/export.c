@@ -119,9 +119,8 @@ struct probe_error *probe_export_create(enum probe_export_format format,
 	exporter->fd = fd;
 	if (options)
 		exporter->options = *options;
-	error = settings_init(&exporter->settings, &exporter->options);
-	if (!error)
-		error = sink_create(&format_silent, fd, name, &exporter->sink);
+	error = settings_init(&exporter->settings, &exporter->options)
+			?: sink_create(&format_silent, fd, name, &exporter->sink);
 	if (!error)
 		error = exporter->format->create(
 			&exporter->settings, sink_context(exporter->sink), &exporter->state);
@@ -173,11 +172,8 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 	struct probe_error *error = NULL;
 	bool done = false;
 
-	while (!error && !done) {
-		error = exporter->format->finish(exporter->state, &done);
-		if (!error)
-			error = export_flush(exporter);
-	}
+	while (!error && !done)
+		error = exporter->format->finish(exporter->state, &done) ?: export_flush(exporter);
 	if (error || !exporter->any)
 		return error;
 	for (size_t i = 0; i < exporter->settings.key_count; i++)

@@ -218,13 +218,10 @@ static struct probe_error *install_once(struct probe_target *target, struct atta
 	const struct probe_pattern *pattern = a->pattern;
 	AUTO(change_end) struct change change;
 	AUTO(selection_deinit) struct selection selection = {0};
-	struct probe_error *error = attach_begin(target, &a->known, &change);
 
-	if (!error)
-		error = select_probes(&change.modules, &pattern, 1, &selection);
-	if (!error)
-		error = install_selected(a, &change, &selection, report, ret);
-	return error;
+	return attach_begin(target, &a->known, &change)
+		?: select_probes(&change.modules, &pattern, 1, &selection)
+		?: install_selected(a, &change, &selection, report, ret);
 }
 
 static struct probe_error *read_request(
@@ -460,11 +457,9 @@ static struct probe_error *find_sites(
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return probe_error_no_memory();
-	error = procfs_check();
-	if (!error)
-		error = modules_read(getpid(), NULL, &modules);
-	if (!error)
-		error = select_probes(&modules, &pattern, 1, &selection);
+	error = procfs_check()
+		?: modules_read(getpid(), NULL, &modules)
+		?: select_probes(&modules, &pattern, 1, &selection);
 	if (!error)
 		error = keep_going ? report_drop_lacking(&selection, report)
 				   : select_check_arguments(&selection);
@@ -563,16 +558,14 @@ struct probe_error *hook_attach(struct hook *hook, const struct attach_known *kn
 {
 	struct hook_sites *sites = NULL;
 	struct helper_work work = {.act = CONTROLLER_ATTACH, .report = report};
-	struct probe_error *error = hook_check_processor();
+	struct probe_error *error =
+		hook_check_processor() ?: find_sites(hook, keep_going, report, &sites);
 
-	if (!error)
-		error = find_sites(hook, keep_going, report, &sites);
 	if (!error && !sites->count) { /* the library is not loaded yet, or was unloaded */
 		sites_free(sites);
 		return NULL;
 	}
-	if (!error)
-		error = attach(hook, known, sites, keep_going, &work);
+	error = error ?: attach(hook, known, sites, keep_going, &work);
 	/*
 	 * A controller has died. It may have left patched sites with threads in their stubs, so
 	 * keep the hook.

@@ -144,10 +144,8 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 {
 	struct hook *hook;
 	AUTO(probe_report_deinit) struct probe_report report = {0};
-	struct probe_error *error = reserve();
+	struct probe_error *error = reserve() ?: hook_create(pattern, priority, &hook);
 
-	if (!error)
-		error = hook_create(pattern, priority, &hook);
 	if (error)
 		return error;
 	hook->waits = all.loader != NULL;
@@ -392,8 +390,7 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 			   : reserve();
 	if (!error && !know(NULL, &known))
 		error = probe_error_no_memory();
-	if (!error)
-		error = loader_create(on_opened, &known, &hook);
+	error = error ?: loader_create(on_opened, &known, &hook);
 	if (!error) {
 		insert_hook(hook);
 		all.loader = hook;
@@ -671,9 +668,8 @@ static struct probe_error *read_request(struct message *request, struct switchin
 
 		message_read(request, &a, sizeof(a));
 		s->actions[i].disable = a.disable;
-		error = read_pattern(request, s, &s->actions[i].pattern);
-		if (!error)
-			error = read_pattern(request, s, &s->actions[i].end);
+		error = read_pattern(request, s, &s->actions[i].pattern)
+				?: read_pattern(request, s, &s->actions[i].end);
 	}
 	return error || !request->is_bad ? error : controller_bad_request();
 }

@@ -136,8 +136,7 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
 	install.take_data = s;
-	if (!error)
-		error = install_all(&install, report);
+	error = error ?: install_all(&install, report);
 	if (error) {
 		session_unprepare(s, probes, sites);
 		if (!install.is_copy)

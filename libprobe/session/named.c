@@ -546,8 +546,7 @@ static struct probe_error *parse_match(struct asked *asked, const struct probe_g
 	size_t texts = 0, count = 0;
 	struct capture string;
 
-	if (!error)
-		error = parse("the match of the end", g->match_end, false, &asked->match_end);
+	error = error ?: parse("the match of the end", g->match_end, false, &asked->match_end);
 	for (size_t i = 0; i < 2 && !error; i++) {
 		const struct expr *its = i ? asked->match_end : asked->match;
 
@@ -620,8 +619,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	for (size_t i = 0; i < g->key_count && !error; i++) {
 		error = parse(
 			"the key", g->keys[i], g->pairing != PROBE_PAIRING_NONE, &asked->keys[i]);
-		if (!error)
-			error = take_key(asked, i);
+		error = error ?: take_key(asked, i);
 		asked->key_count++;
 	}
 	return error;
@@ -665,8 +663,7 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 
 	*asked = (struct asked){.string_bytes = options->string_bytes ? options->string_bytes
 								      : DATA_KEY_STRING_DEFAULT};
-	if (!error)
-		error = parse("the filter", options->filter, pairs, &asked->filter);
+	error = error ?: parse("the filter", options->filter, pairs, &asked->filter);
 	asked->of_pair = !error && asked->filter && expr_is_of_pair(asked->filter);
 	if (!error && options->kind == PROBE_SESSION_GATHER)
 		error = parse_gather(asked, &options->gather);
@@ -683,8 +680,7 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		asked->key_string[BIND_STACK_FRAMES] = true;
 		add_stack(&asked->parts);
 	}
-	if (!error)
-		error = ask_begins(asked);
+	error = error ?: ask_begins(asked);
 	if (error)
 		asked_deinit(asked);
 	return error;

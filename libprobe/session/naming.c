@@ -123,8 +123,7 @@ static struct probe_error *refresh(struct naming *n)
 	n->refreshed_ns = clock_monotonic_ns();
 	/* Generated code can be named only while the process lives. */
 	jit_map_refresh(n->jit, true);
-	if (!error)
-		error = modules_read(n->pid, NULL, &fresh);
+	error = error ?: modules_read(n->pid, NULL, &fresh);
 	if (error)
 		return error;
 	readers = calloc(fresh.count + 1, sizeof(*readers));

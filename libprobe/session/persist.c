@@ -144,8 +144,7 @@ struct probe_error *probe_target_kept(
 	struct probe_kept *kept;
 	char *at;
 
-	if (!error)
-		error = registry_load(target->pid, &maps, &r);
+	error = error ?: registry_load(target->pid, &maps, &r);
 	if (error)
 		return error;
 	texts = calloc(r.session_count + 1, sizeof(*texts));
@@ -285,9 +284,9 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 		clock_init(&s->clock, NULL);
 	take_clock(s);
 	modules->catalogue = s->options.catalogue;
-	error = recall_probes(modules, s->target->pid, maps, r);
-	if (!error)
-		error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
+	error = recall_probes(modules, s->target->pid, maps, r)
+			?: select_probes(
+				   modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
 		/* Keep only probes that belong to the session and are mapped. */
 		for (size_t i = 0; i < selection.probe_count; i++)

@@ -491,8 +491,7 @@ struct probe_error *notes_take_layouts(struct probe_session *s)
 	error = snapshot_read(&s->data.view, place.offset, bytes, place.bytes)
 			? notes_read(&noted, bytes, place.bytes, size)
 			: malformed("it cannot be read");
-	if (!error)
-		error = take_layouts(s, &noted);
+	error = error ?: take_layouts(s, &noted);
 	free(noted.probes);
 	free(noted.known);
 	free(noted.sites);

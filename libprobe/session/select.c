@@ -261,14 +261,12 @@ static struct probe_error *select_once(
 		else if (!marked)
 			error = probe_error_no_memory();
 	}
-	if (!error)
-		error = switch_off(session, &c, wanted);
+	error = error ?: switch_off(session, &c, wanted);
 	for (size_t i = 0; i < session->probe_count && !error; i++)
 		any |= marked[i] = session->known[i].off && wanted[i];
 	if (any)
 		error = install_marked(session, &c, marked, AGAIN_WAS_OFF, report);
-	if (!error)
-		error = session_watch(session, &c.registry);
+	error = error ?: session_watch(session, &c.registry);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	return error;

@@ -333,8 +333,7 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 	s->image = options->follow_children ? inherited_image(target->pid) : 0;
 	for (size_t m = 0; m < s->group.member_count; m++)
 		s->group.members[m]->image = s->image;
-	if (!error)
-		error = change_begin(target, &c);
+	error = error ?: change_begin(target, &c);
 	if (!error) {
 		error = start(s, &c, report);
 		started = !error;

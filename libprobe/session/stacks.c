@@ -183,9 +183,9 @@ static struct probe_error *add_row(struct probe_stacks *stacks, struct probe_ses
 	probes = probe_session_probes(session, &count);
 	if (row->probe >= count || !row->count)
 		return NULL;
-	error = probe_session_stack(session, row, &stack);
-	if (!error)
-		error = stacks_count(stacks, &probes[row->probe], comm, &stack, row->count, &index);
+	error = probe_session_stack(session, row, &stack)
+			?: stacks_count(
+				   stacks, &probes[row->probe], comm, &stack, row->count, &index);
 	if (!error && keep && index == SIZE_MAX)
 		stacks->kept_left_out += row->count;
 	else if (!error && keep)

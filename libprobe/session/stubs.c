@@ -411,8 +411,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 		if (!its->id && its->options.spans && its->options.follow_libraries)
 			its->pairs.keep_bytes = DATA_KEEP_DEFAULT + its->asked.kept_bytes;
 	}
-	if (!error)
-		error = add_all(session, change->arch, selection, parts, report);
+	error = error ?: add_all(session, change->arch, selection, parts, report);
 	if (!error && report)
 		error = note_inlined(session, selection, report);
 	for (size_t m = 0; m < ARCH_ACTIONS_MAX; m++)

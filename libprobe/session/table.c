@@ -673,8 +673,7 @@ struct probe_error *probe_table_since(const struct probe_table *table,
 
 	if (!earlier)
 		earlier = &nothing;
-	if (!error)
-		error = fold_gone(earlier, table, &folded);
+	error = error ?: fold_gone(earlier, table, &folded);
 	if (folded)
 		earlier = folded;
 	if (!error && !lookup_init(&lookup, earlier))

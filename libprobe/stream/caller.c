@@ -156,9 +156,8 @@ static void serve(int socket, void *data)
 	fds[1].fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	message_receive(fds[0].fd, -1, 0, &may_trace);
 	message_deinit(&may_trace);
-	error = probe_target_open(c->pid, NULL, &target);
-	if (!error)
-		error = probe_stream_create(target, c->request, c->options, &report, &stream);
+	error = probe_target_open(c->pid, NULL, &target)
+			?: probe_stream_create(target, c->request, c->options, &report, &stream);
 	if (stream)
 		attributes = stream->index.attributes;
 	reply_send(fds[0].fd, error, &report, &attributes, sizeof(attributes));
@@ -260,9 +259,8 @@ struct probe_error *stream_copy_create(struct probe_stream *stream,
 		return probe_error_no_memory();
 	stream->copy = copy;
 	copy->owner = creation.pid;
-	error = helper_copy(serve, &creation, &copy->copy);
-	if (!error)
-		error = take_reply(stream, report, &made, sizeof(made));
+	error = helper_copy(serve, &creation, &copy->copy)
+			?: take_reply(stream, report, &made, sizeof(made));
 	if (error)
 		return error;
 	a->options.stream_bytes = made.options.stream_bytes;

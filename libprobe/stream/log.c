@@ -271,10 +271,9 @@ struct probe_error *stream_log_own(
 struct probe_error *stream_log_last(struct stream_log *log, const struct probe_event *event)
 {
 	struct probe_hit hit = own_hit(log, PROBE_STREAM_STOP, event);
-	struct probe_error *error = probe_ctf_hit(log->ctf, &log->own, &hit, NULL);
+	struct probe_error *error =
+		probe_ctf_hit(log->ctf, &log->own, &hit, NULL) ?: probe_ctf_flush(log->ctf);
 
-	if (!error)
-		error = probe_ctf_flush(log->ctf);
 	return note_failure(log, error);
 }
 

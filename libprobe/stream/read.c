@@ -559,9 +559,7 @@ struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret)
 	*drained_ret = false;
 	r->taken = 0;
 	stream_note_full(stream);
-	error = know_probes(stream);
-	if (!error)
-		error = probe_session_poll(stream->session, visit_hit, stream, NULL);
+	error = know_probes(stream) ?: probe_session_poll(stream->session, visit_hit, stream, NULL);
 	drained = !is_enough(stream);
 	if (!error && !r->error && r->since)
 		error = take_recorded(stream, &drained);

@@ -263,8 +263,7 @@ struct probe_error *probe_stream_type_open(
 		return error;
 	if (stream->copy)
 		error = stream_copy_call(stream, COPY_TYPE, name, strlen(name) + 1, NULL, 0);
-	if (!error)
-		error = stream_types_of_name(stream->index.types, name, type_ret);
+	error = error ?: stream_types_of_name(stream->index.types, name, type_ret);
 	leave(stream);
 	return error;
 }
@@ -375,8 +374,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 			*ret = stream;
 		return error;
 	}
-	if (!error)
-		error = with_number(start_session(stream, request, report));
+	error = error ?: with_number(start_session(stream, request, report));
 	/* Create the log only now: if nothing can be traced, no folder must be left. */
 	if (!error && stream->index.attributes.options.log)
 		error = stream_log_create(&stream->index.attributes.options, NULL, 0, &stream->log);
@@ -653,10 +651,8 @@ static struct probe_error *end_full_log(struct probe_stream *stream)
 
 static struct probe_error *take_slice(struct probe_stream *stream, bool *drained_ret)
 {
-	struct probe_error *error = stream_take(stream, drained_ret);
+	struct probe_error *error = stream_take(stream, drained_ret) ?: end_full_log(stream);
 
-	if (!error)
-		error = end_full_log(stream);
 	return note_error(stream, error);
 }
 
@@ -670,8 +666,7 @@ static void begin_flush(struct probe_stream *stream)
 
 static struct probe_error *end_flush(struct probe_stream *stream, struct probe_error *error)
 {
-	if (!error)
-		error = note_error(stream, stream_log_flush(stream->log));
+	error = error ?: note_error(stream, stream_log_flush(stream->log));
 	if (!error && stream->state == STREAM_RUNNING)
 		stream_mark(stream, PROBE_STREAM_FLUSH_STOP, false, 0, NULL);
 	stream->flushing--;
@@ -731,8 +726,7 @@ struct probe_error *probe_stream_flush_to(struct probe_stream *stream, struct pr
 			stream->target->pid, &stream->log);
 	else if (stream_log_borrowed(stream->log) != record)
 		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream has another log");
-	if (!error)
-		error = flush(stream);
+	error = error ?: flush(stream);
 	leave(stream);
 	return error;
 }
@@ -835,10 +829,7 @@ struct probe_error *probe_stream_open(const char *path, struct probe_stream **re
 	stream->index.attributes.version = stream->index.strings[1];
 	if (!stream->path || !stream->index.strings[0] || !stream->index.strings[1])
 		error = probe_error_no_memory();
-	if (!error)
-		error = open_reader(stream);
-	if (!error)
-		error = stream_index_read(stream->path, &stream->index);
+	error = error ?: open_reader(stream) ?: stream_index_read(stream->path, &stream->index);
 	if (error) {
 		stream_free(stream);
 		return error;
@@ -898,9 +889,7 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	}
 	if (item.type == PROBE_STREAM_OVERFLOW)
 		event->kind = PROBE_EVENT_LOST;
-	if (!error)
-		error = stream_queue_put(&stream->queue, &item);
-	return error;
+	return error ?: stream_queue_put(&stream->queue, &item);
 }
 
 /* ---- The next event -------------------------------------------------------------------------- */
@@ -1006,9 +995,7 @@ static struct probe_error *next_event(
 			return error;
 		if (next->until && !next->until->tv_sec && !next->until->tv_nsec)
 			return NULL;
-		error = time_left(next, &sleep_ns);
-		if (!error)
-			error = sleep_a_while(stream, sleep_ns);
+		error = time_left(next, &sleep_ns) ?: sleep_a_while(stream, sleep_ns);
 		if (error)
 			return error;
 		if (next->sleep_ns < LAST_SLEEP_NS)

@@ -345,14 +345,12 @@ static struct probe_error *keep_rows(struct probe_trace *trace, const struct tra
 	struct probe_table **sum = &trace->rows[traced->its.tracer], *rows = NULL;
 	struct probe_error *error = *sum ? NULL : probe_table_create(gather->key_count, sum);
 
-	if (!error)
-		error = probe_table_create(gather->key_count, &rows);
+	error = error ?: probe_table_create(gather->key_count, &rows);
 	if (error)
 		return error;
 	probe_table_limit(*sum, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
-	error = probe_table_add(rows, traced->its.session, options);
-	if (!error)
-		error = probe_table_add_table(*sum, rows);
+	error = probe_table_add(rows, traced->its.session, options)
+			?: probe_table_add_table(*sum, rows);
 	probe_table_free(rows);
 	return error;
 }

@@ -302,19 +302,17 @@ struct probe_error *probe_processes_create(
 	processes->file_count = selection->conditions[PROBE_CONDITION_EXE].count;
 	processes->only_later = selection->only_later;
 	processes->later = selection->later || selection->only_later;
-	error = add_processes(&processes->named, selection->pids, selection->pid_count);
-	if (!error)
-		error = add_processes(&processes->trees, selection->trees, selection->tree_count);
+	error = add_processes(&processes->named, selection->pids, selection->pid_count)
+			?: add_processes(
+				   &processes->trees, selection->trees, selection->tree_count);
 	if (!error)
 		error = add_processes(
 			&processes->parents, selection->parents, selection->parent_count);
 	for (size_t i = 0; i < processes->trees.count && !error; i++) {
-		error = add_id(&processes->named, processes->trees.items[i]);
-		if (!error)
-			error = add_id(&processes->parents, processes->trees.items[i]);
+		error = add_id(&processes->named, processes->trees.items[i])
+				?: add_id(&processes->parents, processes->trees.items[i]);
 	}
-	if (!error)
-		error = conditions_create(selection, &processes->conditions);
+	error = error ?: conditions_create(selection, &processes->conditions);
 	if (!error && processes->only_later &&
 		(processes->named.count || !probe_processes_seek(processes)))
 		error = probe_error_new(PROBE_ERROR_USAGE,

@@ -864,9 +864,7 @@ struct probe_error *probe_trace_poll(struct probe_trace *trace)
 
 	note_ready(trace);
 	drop_done(trace);
-	error = follow_programs(trace);
-	if (!error)
-		error = delivery_order(trace);
+	error = follow_programs(trace) ?: delivery_order(trace);
 	if (error)
 		return error;
 	poll_all(&round);

@@ -190,8 +190,7 @@ static struct probe_error *examine(struct planning *p)
 
 	for (size_t k = 0; k < 2 && jumps[k] && !error; k++)
 		error = ask_all(p, jumps[k], asked + k * p->count);
-	if (!error)
-		error = plan_prove(p);
+	error = error ?: plan_prove(p);
 	/* A short jump is the second choice: it takes bytes elsewhere. */
 	for (size_t k = 0; k < 2 && jumps[k] && !error; k++)
 		set_all(p, jumps[k], asked + k * p->count);

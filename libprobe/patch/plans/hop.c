@@ -235,8 +235,7 @@ struct probe_error *plan_find_spares(struct planning *p, const struct plan_ops *
 		plan_ask(p, (struct proof){.plan = &s.items[i].plan,
 				    .move = &s.items[i].move,
 				    .window = (uint8_t)(s.arch->jump_length + 1)});
-	if (!error)
-		error = plan_prove(p);
+	error = error ?: plan_prove(p);
 	for (size_t i = 0; i < s.count && !error; i++)
 		if (rows_have_site(p->rows, s.items[i].at, s.arch->jump_length))
 			s.items[i].move.cannot = "it is a site";

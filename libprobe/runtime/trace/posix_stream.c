@@ -326,10 +326,10 @@ static int create(struct slot *slot, pid_t pid, const trace_attr_t *attr, const 
 		.log_bytes = between(LOG_MIN, attr->log_size, SIZE_MAX)};
 	struct probe_report report = {0};
 	struct probe_request request = {.pattern_count = 1};
-	struct probe_error *error = probe_target_open(pid, NULL, &slot->target);
+	struct probe_error *error =
+		probe_target_open(pid, NULL, &slot->target)
+			?: probe_pattern_parse("posix_trace:*(bytes(arg0,arg1))", &slot->pattern);
 
-	if (!error)
-		error = probe_pattern_parse("posix_trace:*(bytes(arg0,arg1))", &slot->pattern);
 	request.patterns = (const struct probe_pattern *const *)&slot->pattern;
 	if (!error)
 		error = probe_stream_create(
@@ -808,9 +808,9 @@ int posix_trace_set_filter(trace_id_t trid, const trace_event_set_t *set, int ho
 
 	if (!slot)
 		return EINVAL;
-	error = types_of_set(slot, set, &types);
-	if (!error)
-		error = probe_stream_set_filter(slot->stream, &types, (enum probe_stream_how)how);
+	error = types_of_set(slot, set, &types)
+			?: probe_stream_set_filter(
+				   slot->stream, &types, (enum probe_stream_how)how);
 	return leave(slot, error);
 }
 _Static_assert((int)PROBE_STREAM_FILTER_SET == POSIX_TRACE_SET_EVENTSET &&

@@ -593,8 +593,7 @@ static struct probe_error *start_controller(struct start *s, int image)
 
 	s->image = image;
 	s->caller = getpid();
-	if (!error)
-		error = run_forker(s);
+	error = error ?: run_forker(s);
 	cleanup_fd(&s->ends[1]);
 	return error;
 }
@@ -667,9 +666,8 @@ static struct probe_error *find_facts(struct probe_target *target, struct contro
 	struct probe_error *error, *missing;
 
 	if (!gadgets.call || !gadgets_are_there(target->pid, &gadgets, &nothing_more)) {
-		error = maps_read(target->pid, &maps);
-		if (!error)
-			error = modules_read_mapped(target->pid, &maps, NULL, &modules);
+		error = maps_read(target->pid, &maps)
+				?: modules_read_mapped(target->pid, &maps, NULL, &modules);
 		if (error)
 			return error;
 		missing = gadgets_find(target->pid, &maps, &modules, &gadgets);
