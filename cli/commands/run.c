@@ -348,8 +348,10 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 	run->status_ret = status_ret;
 	run->loop.signal_fd = -1;
 	error = request_init(&run->options, &run->common)
-		?: child_start(run->common.program, &target, status_ret)
-		?: run_start(run, target);
+			?: child_start(run->common.program, &target, status_ret);
+	if (error)
+		return error;
+	error = run_start(run, target);
 	if (!error)
 		*status_ret = loop_wait_child(&run->loop);
 	if (!error && run->failed)

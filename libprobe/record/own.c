@@ -234,10 +234,10 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	AUTO_FREE char *text = NULL;
 	size_t length = 0;
 
-	error = read_metadata(record, &text, &length)
-		?: check_maker(record, text, length)
-		?: tsdl_parse(text, length, &tsdl)
-		?: own_trace_compile(&tsdl, ret);
+	error = read_metadata(record, &text, &length) ?: check_maker(record, text, length);
+	if (error)
+		return error;
+	error = tsdl_parse(text, length, &tsdl) ?: own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)
 		error = explain(record, tsdl.tracer_version, error);
 	tsdl_free(&tsdl);
