@@ -296,8 +296,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 		error = malformed();
 	if (!error && (ret->common.helped || ret->common.program || !kept_is_wanted(ret)))
 		error = malformed();
-	error = error ?: request_init(&ret->request, &ret->common);
-	return error ? error : want_all(ret);
+	return error ?: request_init(&ret->request, &ret->common) ?: want_all(ret);
 }
 
 struct probe_error *kept_parse(const char *text, struct kept_options *ret, char ***words_ret)

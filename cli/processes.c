@@ -303,9 +303,9 @@ struct probe_error *left_out_error(struct left_out *left, const struct common_op
 {
 	struct probe_error *error = mistake_end(&left->lacking, common, 0);
 
-	return error ? error
-		     : probe_error_new(PROBE_ERROR_NOT_FOUND,
-			       "none of the %zu processes can be traced", common->pids.count);
+	return error
+		       ?: probe_error_new(PROBE_ERROR_NOT_FOUND,
+				  "none of the %zu processes can be traced", common->pids.count);
 }
 
 void left_out_deinit(struct left_out *left, const struct common_options *common)

@@ -120,7 +120,7 @@ static struct probe_error *add_record(struct probe_catalogue *catalogue, const c
 		return error;
 	if (!error && asprintf(&whole, "%s/..", record) < 0)
 		return probe_error_no_memory();
-	return error ? error : warn(probe_catalogue_load(catalogue, whole));
+	return error ?: warn(probe_catalogue_load(catalogue, whole));
 }
 
 struct probe_error *catalogue_open(const char *record, struct probe_catalogue **ret)

@@ -42,7 +42,6 @@ static struct probe_error *plans_parse(struct request_options *options)
 static struct probe_error *add_pair(struct pattern_list *patterns, const char *text)
 {
 	const char *comma = strchr(text, ',');
-	struct probe_error *error;
 	AUTO_FREE char *start = NULL;
 
 	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
@@ -54,8 +53,7 @@ static struct probe_error *add_pair(struct pattern_list *patterns, const char *t
 	start = strndup(text, (size_t)(comma - text));
 	if (!start)
 		return probe_error_no_memory();
-	error = options_add_pattern(patterns, start);
-	return error ? error : options_add_pattern(patterns, comma + 1);
+	return options_add_pattern(patterns, start) ?: options_add_pattern(patterns, comma + 1);
 }
 
 /* Appends the PROBEs of each pair to `patterns`. */

@@ -206,7 +206,7 @@ static struct probe_error *export_checked(void *data, int *status_ret)
 	struct probe_error *error = check_options(options);
 
 	(void)status_ret;
-	return error ? error : export_command(options);
+	return error ?: export_command(options);
 }
 
 static const char help_text[] =

@@ -417,7 +417,7 @@ static struct probe_error *list_process(const struct list_command *command, pid_
 	if (command->options.meant)
 		error = processes_open(&command->options, pid, &target);
 	probe_target_close(target);
-	return error ? error : probe_list_add_process(command->lists.lists[0], pid);
+	return error ?: probe_list_add_process(command->lists.lists[0], pid);
 }
 
 static struct probe_error *read_lists(struct list_command *command)
@@ -461,7 +461,7 @@ static struct probe_error *read_lists(struct list_command *command)
 	alike = mistake_end(&mistake, &command->options, 0);
 	if (error)
 		probe_error_free(alike);
-	return error ? error : note_failure(command, alike);
+	return error ?: note_failure(command, alike);
 }
 
 static void report_defects(const struct list_command *command)

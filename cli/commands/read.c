@@ -209,7 +209,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 		return error;
 	/* End the session and start it again. Hits between the two are not counted. */
 	error = probe_target_end(reader->target, session->id);
-	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
+	return error ?: kept_start(reader->target, kept, tracer, &(struct probe_report){0});
 }
 
 /* Returns true if the user asked for this session, by its number or by its tracer. */

@@ -58,7 +58,7 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 		error = parse_full(record->full, &options->full, &options->wait_ns);
 	if (!error && (!options->directory || !options->directory[0]))
 		error = usage_error("record: no folder given; use -o DIR");
-	return error ? error : trace_command(options, status_ret);
+	return error ?: trace_command(options, status_ret);
 }
 
 static const char help_text[] =

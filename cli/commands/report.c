@@ -100,9 +100,9 @@ static struct probe_error *summarize(const struct report_options *options, size_
 	};
 	struct probe_error *error = probe_summary_create(&wanted, ret);
 
-	return error ? error
-		     : read_events(
-			       options->common.operands[index], add_to_summary, *ret, status_ret);
+	return error
+		       ?: read_events(options->common.operands[index], add_to_summary, *ret,
+				  status_ret);
 }
 
 /* ---- The command ---------------------------------------------------------------- */

@@ -255,7 +255,7 @@ static struct probe_error *follow(struct run *run)
 	size_t count, unmatched;
 
 	if (error || run->error)
-		return error ? error : run->error;
+		return error ?: run->error;
 	first = probe_trace_sessions(run->set, &count)[0];
 	error = probe_target_release(first->target);
 	if (error)

@@ -19,7 +19,7 @@ static struct probe_error *trace_checked(void *data, int *status_ret)
 		error = trace_parse_wait(line->full, &options->wait_ns);
 	if (!error && line->full && !options->wait_ns)
 		error = usage_error("--full '%s': use wait, or wait:TIME", line->full);
-	return error ? error : trace_command(options, status_ret);
+	return error ?: trace_command(options, status_ret);
 }
 
 static const char help_text[] =

@@ -619,8 +619,8 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
 	source->times = table;
 	for (size_t i = 0; i < model->count; i++)
 		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
-	error = take_times(model, source->times, false);
-	return error ? error : take_times(model, source->recent_times, true);
+	return take_times(model, source->times, false)
+		       ?: take_times(model, source->recent_times, true);
 }
 
 /* ==== Hits by key ============================================================================= */
@@ -739,8 +739,7 @@ struct probe_error *source_read(struct top_source *source)
 	source->last_ns = now;
 	if (error)
 		return error;
-	error = read_figures(source, model);
-	return error ? error : source_read_times(source, model);
+	return read_figures(source, model) ?: source_read_times(source, model);
 }
 
 /* ---- Switching --------------------------------------------------------------------- */

@@ -803,7 +803,7 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 			tracer->options.kind == PROBE_SESSION_RECORD && !tracer->options.spans &&
 			(tracer->options.wait_ns || options->common.pids.count > 1);
 	}
-	return error ? error : check_tracers(trace, options);
+	return error ?: check_tracers(trace, options);
 }
 
 static struct probe_error *trace_prepare(struct trace *trace, struct trace_options *options)

@@ -239,8 +239,7 @@ struct probe_error *procfs_no_process(pid_t pid)
 {
 	struct probe_error *error = procfs_check();
 
-	return error ? error
-		     : error_numbered(PROBE_ERROR_NOT_FOUND, ESRCH, "there is no process %d", pid);
+	return error ?: error_numbered(PROBE_ERROR_NOT_FOUND, ESRCH, "there is no process %d", pid);
 }
 
 long procfs_last_pid(int fd)

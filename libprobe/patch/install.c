@@ -790,7 +790,7 @@ static void abandon(struct change *change, const struct install *installs)
 		probe_error_free(uninstall_unreferenced(change));
 	/* Remove mappings that are not in the registry yet. */
 	error = change_reread(change);
-	probe_error_free(error ? error : orphans_remove(change, &orphans));
+	probe_error_free(error ?: orphans_remove(change, &orphans));
 }
 
 /*

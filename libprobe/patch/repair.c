@@ -306,7 +306,7 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 	error = repair(&c, ret);
 	ret->sealed_bytes += own_sealed(c.pid, &c.maps, &c.registry);
 	change_end(&c);
-	return error ? error : repair_children(target, ret);
+	return error ?: repair_children(target, ret);
 }
 
 /* ---- Finding damage ------------------------------------------------------------------- */

@@ -530,7 +530,7 @@ void transaction_go_back(struct transaction *t)
 		error = change_publish(t->change, t->before);
 		change_end_write(t->change, stops);
 	}
-	probe_error_free(error ? error : change_reread(t->change));
+	probe_error_free(error ?: change_reread(t->change));
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */
@@ -685,7 +685,7 @@ static struct probe_error *write_semaphores(struct transaction *t)
 {
 	struct probe_error *error = is_stopped(t) ? NULL : check_race(t);
 
-	return error ? error : edits_write(&t->semaphores.edits, t->change->mem);
+	return error ?: edits_write(&t->semaphores.edits, t->change->mem);
 }
 
 bool transaction_is_last(const struct transaction *t)

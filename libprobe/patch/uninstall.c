@@ -460,7 +460,7 @@ static struct probe_error *collect(struct change *change)
 		error = change_reread_maps(change);
 	if (all_ended && !error)
 		error = orphans_unmap(change, &unused);
-	return error ? error : change_collect(change);
+	return error ?: change_collect(change);
 }
 
 /* After sites are restored, frees memory that no thread is in. */
@@ -523,7 +523,7 @@ static struct probe_error *end_all(struct ending *e, struct change *change)
 	if (!error)
 		error = quiet_wait(
 			&e->quiet, change, e->any_live && !change->target->held, look_again, e);
-	return error ? error : give_back(e, change);
+	return error ?: give_back(e, change);
 }
 
 struct probe_error *uninstall(struct transaction *t)

@@ -860,7 +860,7 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 	struct probe_error *error = maps_read(pid, &maps);
 
 	*ret = (struct modules){0};
-	return error ? error : modules_read_mapped(procfs_living(pid), &maps, files, ret);
+	return error ?: modules_read_mapped(procfs_living(pid), &maps, files, ret);
 }
 
 struct probe_error *module_read_notes(struct module *module)

@@ -298,7 +298,7 @@ struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 		if (m->object && stays_mapped(pid, m))
 			error = add_tails(pid, m, i >= modules->count, reclaim, ret);
 	}
-	return error ? error : check_stack(pid, reclaim, ret);
+	return error ?: check_stack(pid, reclaim, ret);
 }
 
 /* ---- Frames of killed controllers ------------------------------------------------------------ */

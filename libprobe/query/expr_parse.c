@@ -413,7 +413,7 @@ static struct probe_error *parse_of_pair(struct parser *p, const char *where, en
 	if (*p->at != '*' && !take_arg(p, &node.arg))
 		return parser_mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
 	error = *p->at == '*' ? parse_arg(p, &node) : NULL;
-	return error ? error : parser_add(p, &node);
+	return error ?: parser_add(p, &node);
 }
 
 static struct probe_error *no_name(struct parser *p)
@@ -547,7 +547,7 @@ static struct probe_error *parse_texts(struct parser *p, const char *where)
 			return parser_mistake(p, p->at, "there are more than 32 texts in the list");
 		error = parser_add(p, &string) ?: expr_parse_text(p, ARCH_EXPR_STRING_IS);
 	}
-	return error ? error : join(p, count, where);
+	return error ?: join(p, count, where);
 }
 
 /* Parses the list after `in` or `not in`, for the last node. */

@@ -446,7 +446,7 @@ static struct probe_error *describe(struct adding *a)
 	if (a->undescribed_count)
 		error = catalogue_learn(a->catalogue, a->code.object, a->provider, a->undescribed,
 			a->undescribed_count);
-	return error ? error : set_sizes(a);
+	return error ?: set_sizes(a);
 }
 
 /* Adds what patterns want of the function with name `i`. */

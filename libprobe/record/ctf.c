@@ -509,7 +509,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	ctf->before = ctf->part;
 	ctf->part = (struct ctf_part){.folder = -1};
 	ctf->begin_ns = time_ns;
-	return error ? error : begin_part(ctf, from);
+	return error ?: begin_part(ctf, from);
 }
 
 /* ---- The record -------------------------------------------------------------------- */

@@ -458,7 +458,7 @@ struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_se
 		if (stream->session != session)
 			continue;
 		ctf_stream_close(stream, part->uuid);
-		error = error ? error : ctf_part_write(part, stream);
+		error = error ?: ctf_part_write(part, stream);
 		ctf_stream_empty(stream, 0);
 		free(stream->buffer);
 		map_clear(&stream->frames);

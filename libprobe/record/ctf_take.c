@@ -295,7 +295,6 @@ static struct probe_error *ctf_take_large(struct taking *t)
 		.now = t->now,
 		.thread = see_thread,
 		.data = t};
-	struct probe_error *error;
 	size_t size;
 
 	t->word_count = 0;
@@ -308,8 +307,7 @@ static struct probe_error *ctf_take_large(struct taking *t)
 		return give(t, job);
 	}
 	/* The first record is invalid, needs a new stamp, or was changed by the target. */
-	error = ctf_direct_settle(t->ctf, true);
-	return error ? error : ctf_take_small(t);
+	return ctf_direct_settle(t->ctf, true) ?: ctf_take_small(t);
 }
 
 /* ==== Moving rings into the record ============================================================ */

@@ -298,7 +298,7 @@ static struct probe_error *open_record(
 		error = error ?: add_stream(reader, trace, record, names[i]->d_name);
 		free(names[i]);
 	}
-	return error ? error : read_trace(record, trace);
+	return error ?: read_trace(record, trace);
 }
 
 /* ---- The heap -------------------------------------------------------------------------------- */
@@ -453,7 +453,7 @@ static RARE struct probe_error *open_part(struct own_reader *reader)
 	for (size_t i = 0; i < count && !error; i++)
 		error = open_record(
 			reader, reader->folder->records[reader->opened++], &reader->traces[i]);
-	return error ? error : make_heap(reader);
+	return error ?: make_heap(reader);
 }
 
 static void own_close(void *source)

@@ -886,7 +886,7 @@ struct probe_error *own_trace_compile(const struct tsdl *tsdl, struct own_trace 
 	memcpy(ret->uuid, tsdl->uuid, sizeof(ret->uuid));
 	error = compile_packet(OWN_PACKET_HEADER, tsdl->packet_header, &has, &ret->packet_header)
 			?: compile_streams(tsdl, ret);
-	return error ? error : compile_events(tsdl, ret);
+	return error ?: compile_events(tsdl, ret);
 }
 
 void own_trace_free(struct own_trace *trace)

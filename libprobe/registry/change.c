@@ -637,7 +637,7 @@ struct probe_error *change_reread(struct change *change)
 
 	registry_deinit(&change->registry);
 	code_release_all(&change->taken);
-	return error ? error : change_load(change);
+	return error ?: change_load(change);
 }
 
 static const struct change no_change = {.lock = {-1, -1}, .mem = -1};

@@ -160,7 +160,7 @@ static struct probe_error *unmap_stopped(
 			run.end = m->end < end ? m->end : end;
 		}
 	}
-	return error ? error : unmap_run(c, maps, &run);
+	return error ?: unmap_run(c, maps, &run);
 }
 
 static struct probe_error *unmap_some(struct change *c, struct own_extent *extents, size_t count)

@@ -394,5 +394,5 @@ struct probe_error *recall_probes(struct modules *modules, pid_t pid, const stru
 			is_patched(pid, registry, stub))
 			error = modules_add_unread(modules, maps, stub->pc, has_changed);
 	}
-	return error ? error : recall_unread(modules, registry);
+	return error ?: recall_unread(modules, registry);
 }

@@ -371,16 +371,13 @@ void probe_summary_free(struct probe_summary *summary)
 struct probe_error *probe_summary_check_keys(
 	const struct probe_summary *summary, const struct probe_summary *other)
 {
-	struct probe_error *error;
-
 	if (!summary->hits && !(other && other->hits))
 		return NULL;
 	for (size_t i = 0; i < summary->key_count; i++) {
 		if (summary_key_missing(summary, i) && !(other && !summary_key_missing(other, i)))
 			return key_not_found(&summary->keys[i]);
 	}
-	error = key_unknown(&summary->match);
-	return error ? error : key_unknown(&summary->match_end);
+	return key_unknown(&summary->match) ?: key_unknown(&summary->match_end);
 }
 
 struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)

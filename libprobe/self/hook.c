@@ -267,7 +267,7 @@ struct probe_error *attach_act(struct probe_target *target, struct message *requ
 	probe_pattern_free(a.pattern);
 	free(a.sites);
 	attach_known_deinit(&a.known);
-	return error ? error : attempt.error;
+	return error ?: attempt.error;
 }
 
 /* ---- Detaching ------------------------------------------------------------------------------ */

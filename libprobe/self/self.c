@@ -526,7 +526,7 @@ struct probe_error *probe_self_list(struct probe_list *list)
 {
 	struct probe_error *error = procfs_check();
 
-	return error ? error : probe_list_add_process(list, getpid());
+	return error ?: probe_list_add_process(list, getpid());
 }
 
 /* Copies a string to *at, and moves *at behind the copy. */

@@ -21,7 +21,7 @@ struct probe_error *session_select_asked(
 			?: select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
 		later_drop(s->target, &s->request, ret);
-	return error ? error : many_check(c->pid, &s->request, ret);
+	return error ?: many_check(c->pid, &s->request, ret);
 }
 
 /* Gives a member its part of the leader's memory, which exists now. */
@@ -36,7 +36,7 @@ static struct probe_error *take_part(struct probe_session *s)
 	error = rings_open(s->data.fd, &s->group.part.layout, &s->data.rings);
 	s->data.view = (struct snapshot){
 		.base = s->data.rings.base, .fd = s->data.fd, .layout = s->data.rings.layout};
-	return error ? error : session_open_wait(s);
+	return error ?: session_open_wait(s);
 }
 
 struct probe_error *session_take_probes(

@@ -369,7 +369,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 			asked->names->begin, NULL, &named->replaced[i]);
 		*text_of(&options, i) = named->replaced[i];
 	}
-	return error ? error : asked_init(&named->asked, &options);
+	return error ?: asked_init(&named->asked, &options);
 }
 
 static struct probe_error *add_named(const struct asked *asked, struct pair_part part,

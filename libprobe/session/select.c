@@ -56,7 +56,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 	error = uninstall_unreferenced(c);
 	for (size_t i = 0; i < s->probe_count && !error; i++)
 		s->known[i].off = s->known[i].off || !wanted[i];
-	return error ? error : change_reread_maps(c);
+	return error ?: change_reread_maps(c);
 }
 
 /* ---- On --------------------------------------------------------------------------------- */

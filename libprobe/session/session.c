@@ -301,7 +301,7 @@ static struct probe_error *start(
 	if (!error)
 		error = report_drop_unread(
 			&selection, &s->request, s->options.follow_libraries, c->pid, report);
-	return error ? error : session_install(s, c, &selection, report);
+	return error ?: session_install(s, c, &selection, report);
 }
 
 struct probe_error *probe_sessions_heirs(

@@ -738,7 +738,7 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 	if (options->kind == PROBE_SESSION_COUNT) {
 		for (size_t i = 0; i < probe_count && !error; i++)
 			error = append_probe(table, &probes[i], true);
-		return error ? error : table_add_rows(table, NULL, 0, probes, probe_count);
+		return error ?: table_add_rows(table, NULL, 0, probes, probe_count);
 	}
 	error = probe_session_rows(session, &rows, &count);
 	if (error)
@@ -754,5 +754,5 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 		for (uint32_t i = 0; i < session->pairs.count; i++)
 			table->in_flight += flights[i];
 	}
-	return error ? error : table_add_rows(table, rows, count, probes, probe_count);
+	return error ?: table_add_rows(table, rows, count, probes, probe_count);
 }

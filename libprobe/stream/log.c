@@ -373,7 +373,7 @@ struct probe_error *stream_log_clear(struct stream_log *log)
 	unlinkat(dirfd(folder), stream_index_name, 0);
 	log->full = log->overrun = log->failed = false;
 	log->added = log->hits = 0;
-	return note_failure(log, error ? error : begin(log));
+	return note_failure(log, error ?: begin(log));
 }
 
 bool stream_log_is_full(const struct stream_log *log)
