@@ -27,6 +27,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
 		.texts = true,
+		.frames = true,
 		/* Pairs that are found by name do not need the catalogue. */
 		.catalogue =
 			pairs && !strcmp(pairs, "auto") ? NULL : options->common.patterns.catalogue,

@@ -40,8 +40,6 @@ void event_put_probe(struct buffer *out, const char *provider, const char *name)
 struct probe_event probe_event_of_hit(
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm)
 {
-	bool has_frame = hit->arg_count && hit->args[hit->arg_count - 1].number == PROBE_ARG_FRAME;
-
 	return (struct probe_event){.kind = PROBE_EVENT_HIT,
 		.time_ns = hit->time_ns,
 		.provider = probe->provider,
@@ -52,8 +50,8 @@ struct probe_event probe_event_of_hit(
 		.pc = hit->pc,
 		.comm = comm,
 		.args = hit->args,
-		.arg_count = hit->arg_count - has_frame,
-		.frame = has_frame ? hit->args[hit->arg_count - 1].u : 0};
+		.arg_count = hit->arg_count,
+		.frame = hit->frame};
 }
 
 static size_t text_size(const char *text)

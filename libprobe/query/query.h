@@ -224,8 +224,11 @@ struct record_layout_arg {
 	bool is_symbol; /* the value is an address, shown as a symbol name */
 	bool is_bytes;	/* `string` has a given length and need not end with NUL */
 	uint8_t size;
-	uint8_t number; /* number of the argument in the note */
+	uint8_t number; /* number of the argument in the note, or RECORD_LAYOUT_FRAME */
 };
+
+/* The number of the last argument if that is the address of the function's frame. */
+enum { RECORD_LAYOUT_FRAME = UINT8_MAX };
 
 struct record_layout {
 	struct record_layout_arg args[ARCH_ARGS_MAX];

@@ -219,7 +219,7 @@ static void add_frame(struct record_layout *l, const struct record_layout_site *
 		l->args[l->arg_count++] = (struct record_layout_arg){.value = (int8_t)capture,
 			.string = -1,
 			.size = sizeof(uint64_t),
-			.number = PROBE_ARG_FRAME};
+			.number = RECORD_LAYOUT_FRAME};
 }
 
 void record_layout_site_init(struct record_layout_site *site, const struct arch *arch,
@@ -356,7 +356,7 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 		add_arg(layout, site, &(struct capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
 		add_arg(layout, site, &wanted[i], options);
-	if (options->frames && site->frame.kind == ARCH_ARG_MEMORY &&
+	if (options->frames && !options->spans && site->frame.kind == ARCH_ARG_MEMORY &&
 		layout->arg_count < ARCH_ARGS_MAX)
 		add_frame(layout, site);
 	record_layout_record_all(layout, site->arch);

@@ -169,8 +169,6 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 		const struct span *string = arg->string >= 0 ? &spans[arg->string] : NULL;
 
 		values[i] = (struct probe_value){.kind = PROBE_VALUE_NULL};
-		if (arg->number == PROBE_ARG_FRAME)
-			values[i].number = PROBE_ARG_FRAME;
 		if (arg->value >= 0 && valid >> arg->value & 1) {
 			if (arch_capture_has_bytes(&layout->captures[arg->value]))
 				span_value(&spans[arg->value], PROBE_VALUE_BYTES, &values[i]);

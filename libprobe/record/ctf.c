@@ -271,7 +271,10 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 		size = size == 1 || size == 2 || size == 4 ? size : 8;
 		seen->class.codes[i] = code_of(&hit->args[i], size);
 		/* Not the index if the session records only some arguments. */
-		seen->class.numbers[i] = arg ? arg->number : (uint8_t)i;
+		seen->class.numbers[i] = hit->args[i].number == RECORD_LAYOUT_FRAME
+						 ? RECORD_LAYOUT_FRAME
+					 : arg ? arg->number
+					       : (uint8_t)i;
 	}
 	class = seen->class;
 	class.labels = labels;
@@ -679,6 +682,8 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_session *session,
 	const struct probe_hit *hit, const char *comm)
 {
+	struct probe_value args[ARCH_ARGS_MAX];
+	struct probe_hit framed = *hit;
 	const struct ctf_site *site;
 	struct ctf_stream *stream;
 	struct probe_error *error = NULL;
@@ -688,6 +693,17 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 		return NULL;
 	if (hit->arg_count > ARCH_ARGS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	if (hit->frame && hit->arg_count < ARCH_ARGS_MAX) {
+		/* In the record it is the last argument, as in rings. */
+		if (hit->arg_count)
+			memcpy(args, hit->args, hit->arg_count * sizeof(*args));
+		args[hit->arg_count] = (struct probe_value){.kind = PROBE_VALUE_UNSIGNED,
+			.number = RECORD_LAYOUT_FRAME,
+			.u = hit->frame};
+		framed.args = args;
+		framed.arg_count++;
+		hit = &framed;
+	}
 	part = hit->time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
 	if (part == &ctf->part) { /* it may be full: then this is a new part */
 		if (ctf_is_part_full(ctf, hit->time_ns))

@@ -200,7 +200,7 @@ static void name_value(
 	for (size_t i = 0; i < place && *labels; i++)
 		labels += strcspn(labels, ",") + 1;
 	length = strcspn(labels, ",");
-	if (number == PROBE_ARG_FRAME)
+	if (number == RECORD_LAYOUT_FRAME)
 		snprintf(ret, NAME_BYTES, CTF_FRAME);
 	else if (length)
 		snprintf(ret, NAME_BYTES, "%.*s_arg%u_%zu",

@@ -83,7 +83,7 @@ static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
 #define CTF_FRAME_ID UINT32_MAX /* id of the event class probectl:frame */
 /* An unknown name of a frame or thread. For an empty string babeltrace2 may show another. */
 #define CTF_UNKNOWN "[unknown]"
-#define CTF_FRAME "frame" /* the field of PROBE_ARG_FRAME */
+#define CTF_FRAME "frame" /* the field of RECORD_LAYOUT_FRAME */
 /* Returns NULL for an unknown name, which in older records is empty. */
 static inline const char *ctf_known(const char *text)
 {

@@ -117,7 +117,8 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 {
 	const struct session_site *site = find_site(s, record->site);
 	uint64_t stamp = record->time;
-	size_t length, more;
+	size_t length, more, args;
+	bool has_frame;
 
 	if (!site)
 		return 0;
@@ -139,12 +140,15 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	if (length == 0)
 		return 0;
 	name_values(&s->names, &site->layout, room->values, room->names);
+	args = site->layout.arg_count;
+	has_frame = args && site->layout.args[args - 1].number == RECORD_LAYOUT_FRAME;
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->data.rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = room->values,
-		.arg_count = site->layout.arg_count,
+		.arg_count = args - has_frame,
+		.frame = has_frame ? room->values[args - 1].u : 0,
 		.stack = read_stack(s, site, record)};
 	writers_find(&s->processes, record->tid, &ret->pid, &ret->tid);
 	/*

@@ -64,6 +64,7 @@ static struct probe_event event_of(const struct probe_hit *hit)
 		.arg_count = hit->arg_count,
 		.stack = hit->stack,
 		.duration_ns = hit->duration_ns,
+		.frame = hit->frame,
 	};
 }
 
@@ -80,6 +81,7 @@ static struct probe_hit hit_of(const struct probe_event *event, size_t probe)
 		.arg_count = event->arg_count,
 		.stack = event->stack,
 		.duration_ns = event->duration_ns,
+		.frame = event->frame,
 	};
 }
 

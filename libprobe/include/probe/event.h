@@ -55,11 +55,7 @@ struct probe_event {
 	 * order->id; NULL for the other values. NULL if the event has none.
 	 */
 	const char *const *labels;
-	/*
-	 * At a function's entry and exits, with probe_session_options.frames: the address of its
-	 * return address on the stack, which tells calls of a thread apart. 0 if unknown.
-	 */
-	uint64_t frame;
+	uint64_t frame; /* as in struct probe_hit */
 };
 
 struct probe_session_probe;

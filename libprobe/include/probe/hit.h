@@ -38,7 +38,7 @@ struct probe_value {
 	/*
 	 * For an argument of an event: the number of the probe's argument, plus 1. 0 if the number
 	 * is the index in the event. Above PROBE_ARGS_MAX, the value is a member of a structure,
-	 * and labels[] of the event has its name. Of a hit, only PROBE_ARG_FRAME is set.
+	 * and labels[] of the event has its name.
 	 */
 	uint8_t number;
 	/* For PROBE_VALUE_TEXT: true if the catalogue says that the argument is a string. */
@@ -51,9 +51,6 @@ struct probe_value {
 	const char *bytes; /* not NUL-terminated; valid during the call of the visitor */
 	size_t length;
 };
-
-/* The number of a value that is the address of a function's frame (options->frames). */
-enum { PROBE_ARG_FRAME = UINT8_MAX };
 
 /* ---- Records ------------------------------------------------------------- */
 
@@ -102,6 +99,11 @@ struct probe_hit {
 	 */
 	const struct probe_hit *begin;
 	uint64_t duration_ns;
+	/*
+	 * At a function's entry and exits, with options->frames: the address of its return address
+	 * on the stack, which tells the open calls of a thread apart. Otherwise 0.
+	 */
+	uint64_t frame;
 };
 
 /* ---- Rows ---------------------------------------------------------------- */

@@ -194,11 +194,7 @@ struct probe_session_options {
 	 * refused (probe_session_report()).
 	 */
 	bool follow_children;
-	/*
-	 * Records of functions also have the address of the function's frame: as the last argument
-	 * of struct probe_hit (PROBE_ARG_FRAME), and as `frame` in struct probe_event.
-	 */
-	bool frames;
+	bool frames; /* hits of functions have the address of the frame */
 };
 
 /* A probe of a session. */

@@ -100,7 +100,7 @@ Hit._fields_ = fields(
     (POINTER(Stack), "stack"),
     (Value, "filter"),
     (POINTER(Hit), "begin"),
-    (c_uint64, "duration_ns"),
+    (c_uint64, "duration_ns frame"),
 )
 
 

@@ -236,6 +236,15 @@ start ./moved
 [ "$(jq -r 'select(.tracer == "self") | .count' several)" -gt 0 ] || fail "self beside latency has no calls"
 kill -0 "$target_pid" 2>/dev/null || fail "the program has ended"
 
+# A flight recorder has frames, too, which are no arguments.
+"$PROBECTL" enable -t ring -p "$target_pid" fn:moved:leaf fn:moved:leaf:return >/dev/null || fail "enable"
+pause
+"$PROBECTL" read --json -p "$target_pid" >held || fail "read"
+same "the arguments in a flight recorder" "$(jq -c .args held | sort -u | grep -Ev '^\[-?[0-9]+\]$')" "[]"
+"$PROBECTL" read -o held.record -p "$target_pid" 2>/dev/null || fail "read -o"
+grep -q ' frame;' held.record/metadata || fail "there are no frames: $(cat held.record/metadata)"
+"$PROBECTL" disable -p "$target_pid" fn:moved:leaf fn:moved:leaf:return >/dev/null || fail "disable"
+
 # A program that executes itself leaves a call, which does not call those of the second program.
 cat >replaced.c <<'C'
 #include <unistd.h>
